@@ -1,0 +1,267 @@
+//! What stages write and other stages read: the types behind named parts.
+//!
+//! A part is bytes with a digest. Parts that hold structured data are JSON
+//! (one value) or JSON Lines (one value per line), written by [`to_json`] and
+//! [`to_lines`], so that equal values have equal bytes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+/// Names of parts.
+pub mod part {
+    /// What an ingest left on disk (a tree).
+    pub const STATE: &str = "state";
+    /// JSON-RPC frames in both directions with times (JSON Lines).
+    pub const WIRE: &str = "wire";
+    /// Clock and memory readings as taken ([`super::Clockings`]).
+    pub const CLOCK: &str = "clock";
+    /// How a server ended and what it said on standard error.
+    pub const EXIT: &str = "exit";
+    /// [`super::AnswerRow`] per task (JSON Lines); nothing measured in it.
+    pub const RESULTS: &str = "results";
+    /// [`super::Timing`]: what was measured in a session.
+    pub const TIMING: &str = "timing";
+    /// [`super::SessionState`] of a session or ingest.
+    pub const CELL: &str = "cell";
+    /// [`super::IngestFacts`].
+    pub const INGEST: &str = "ingest";
+    /// [`super::Grades`].
+    pub const GRADES: &str = "grades";
+    /// The result of an aggregate, as reports show it.
+    pub const RESULT: &str = "result";
+    /// Logs, process ids, host, time of day: read by no stage.
+    pub const META: &str = "meta";
+}
+
+/// A value as the bytes of a part.
+///
+/// # Panics
+/// Never for the types of this module: they hold no maps with other than text keys.
+#[must_use]
+pub fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut out = serde_json::to_vec(value).unwrap_or_default();
+    out.push(b'\n');
+    out
+}
+
+/// Values as the bytes of a JSON Lines part.
+#[must_use]
+pub fn to_lines<T: Serialize>(values: &[T]) -> Vec<u8> {
+    values.iter().flat_map(to_json).collect()
+}
+
+/// Reads a JSON part.
+///
+/// # Errors
+/// When the bytes are not such a value.
+pub fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(bytes)
+}
+
+/// Reads a JSON Lines part.
+///
+/// # Errors
+/// When a line is not such a value.
+pub fn from_lines<T: DeserializeOwned>(bytes: &[u8]) -> Result<Vec<T>, serde_json::Error> {
+    bytes
+        .split(|b| *b == b'\n')
+        .filter(|line| !line.iter().all(u8::is_ascii_whitespace))
+        .map(serde_json::from_slice)
+        .collect()
+}
+
+/// State of a cell: exactly one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CellState {
+    /// The arm was what the manifest declares and an answer exists.
+    #[default]
+    Valid,
+    /// The treatment or control was not what it claims.
+    Invalid,
+    /// Infrastructure failed.
+    Error,
+    /// Not run.
+    Missing,
+    /// Taken out by the manifest.
+    Excluded,
+}
+
+/// Whose fault an invalid or failed cell is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// Ours, the provider's, the corpus's: the block is dropped.
+    Harness,
+    /// The server's: intention-to-treat keeps the cell.
+    Treatment,
+}
+
+/// Codes of retrieval cells; each is documented in `docs/`.
+pub mod code {
+    /// The server could not be started.
+    pub const SERVER_NOT_STARTED: &str = "server-not-started";
+    /// It did not answer `initialize` in time.
+    pub const HANDSHAKE_TIMEOUT: &str = "handshake-timeout";
+    /// It ended or closed its output before or during `initialize`.
+    pub const HANDSHAKE_FAILED: &str = "handshake-failed";
+    /// A command before indexing failed.
+    pub const PRE_INGEST_FAILED: &str = "pre-ingest-failed";
+    /// Indexing failed or ran past its limit.
+    pub const INGEST_FAILED: &str = "ingest-failed";
+    /// No tool that answers questions was found.
+    pub const NO_QUERY_TOOL: &str = "no-query-tool";
+    /// A mapped tool is not in its list.
+    pub const TOOL_MISSING: &str = "tool-missing";
+    /// Detection was not sure enough to choose a tool.
+    pub const TOOL_UNSURE: &str = "tool-unsure";
+    /// A call ran past its limit.
+    pub const CALL_TIMEOUT: &str = "call-timeout";
+    /// The server ended or closed its output during a call.
+    pub const SERVER_DIED: &str = "server-died";
+    /// The server answered with an error.
+    pub const CALL_ERROR: &str = "call-error";
+    /// The reply was larger than the limit.
+    pub const REPLY_TOO_LARGE: &str = "reply-too-large";
+    /// The known-answer question was answered wrongly.
+    pub const KNOWN_ANSWER_FAILED: &str = "known-answer-failed";
+    /// Every question came back without a result.
+    pub const NOTHING_FOUND: &str = "nothing-on-every-question";
+    /// No result of any question names a file of the corpus.
+    pub const PATHS_FOREIGN: &str = "path-vocabulary-mismatch";
+    /// The session's server lists other tools than the ingest's.
+    pub const TOOLS_DIFFER: &str = "tools-differ";
+    /// The corpus copy was changed outside the preset's `writes`.
+    pub const CORPUS_CHANGED: &str = "corpus-changed";
+}
+
+/// One result as a server returned it, normalised, not de-duplicated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hit {
+    /// File, relative to the corpus with `/`; a path outside the corpus stays as it was.
+    pub file: Option<String>,
+    /// Symbol.
+    pub symbol: Option<String>,
+    /// Line, 1-based.
+    pub line: Option<u64>,
+    /// The server's own score.
+    pub score: Option<f64>,
+}
+
+/// What came of one question in one session. Nothing measured is in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AnswerRow {
+    /// Task id.
+    pub task: String,
+    /// State of the cell.
+    pub state: CellState,
+    /// Why, when it is not plainly valid.
+    pub codes: Vec<String>,
+    /// Whose fault, when it is invalid or an error.
+    pub fault: Option<Fault>,
+    /// The whole returned list.
+    pub results: Vec<Hit>,
+    /// Tool calls made for it.
+    pub calls: u32,
+    /// The server's own words, when it failed.
+    pub error: Option<String>,
+}
+
+/// Measured times of one question.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallTiming {
+    /// Task id.
+    pub task: String,
+    /// From writing the request to having the reply, summed over its calls; null when it failed.
+    pub latency_ms: Option<f64>,
+}
+
+/// What was measured in a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// Per question, in the order of asking.
+    pub calls: Vec<CallTiming>,
+    /// From spawning the server to the end of `initialize`.
+    pub start_ms: Option<f64>,
+    /// Re-indexing in memory before the clock started.
+    pub reindex_ms: Option<f64>,
+    /// Largest sum of resident memory over the server's process tree, in MiB.
+    pub rss_mib: Option<f64>,
+    /// First call of the session's warm-up, thrown away otherwise.
+    pub first_call_ms: Option<f64>,
+}
+
+/// What an ingest did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IngestFacts {
+    /// Seconds of indexing; null for a server without an index step.
+    pub ingest_s: Option<f64>,
+    /// Largest sum of resident memory over the process tree, in MiB.
+    pub rss_mib: Option<f64>,
+    /// Size of the state that it left, in MiB.
+    pub index_mib: Option<f64>,
+    /// Files that the server says it indexed.
+    pub files: Option<u64>,
+    /// Bytes that the server says it indexed.
+    pub bytes: Option<u64>,
+    /// From spawning the server to the end of `initialize`.
+    pub start_ms: Option<f64>,
+}
+
+/// State of a whole ingest or session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionState {
+    /// State.
+    pub state: CellState,
+    /// Why.
+    pub codes: Vec<String>,
+    /// Whose fault.
+    pub fault: Option<Fault>,
+    /// The server's own words.
+    pub error: Option<String>,
+    /// What the server calls itself: name and version.
+    pub server: Option<String>,
+    /// Digest of its tool list.
+    pub tools: Option<String>,
+    /// Remarks for the report, e.g. the tool chosen and the runner-up.
+    pub notes: Vec<String>,
+}
+
+/// Grades of one node: a row per task, and values of the node as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Grades {
+    /// Per task.
+    pub rows: Vec<GradeRow>,
+    /// Values that belong to the node, not to a task (e.g. `ingest_s`); null: unscored.
+    pub node: BTreeMap<String, Option<f64>>,
+}
+
+/// Grades of one task.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GradeRow {
+    /// Task id.
+    pub task: String,
+    /// Kind of question.
+    pub kind: String,
+    /// How hard it is.
+    pub difficulty: String,
+    /// State of the cell.
+    pub state: CellState,
+    /// Why, when it is not plainly valid.
+    pub codes: Vec<String>,
+    /// Whose fault.
+    pub fault: Option<Fault>,
+    /// Values by column; null: unscored. A column that does not apply is left out.
+    pub values: BTreeMap<String, Option<f64>>,
+    /// Rank (1-based) of the first result that answers the question, in the whole list.
+    pub rank: Option<u64>,
+}
+
+/// Raw readings of a session or ingest, in the order in which they were taken.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Clockings {
+    /// Named readings: milliseconds, MiB, counts; free-form by stage.
+    pub readings: BTreeMap<String, Value>,
+}

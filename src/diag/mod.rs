@@ -1,0 +1,175 @@
+//! What is wrong, where, and the way out: a value, not a printout.
+
+use serde::Serialize;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The input can't be used.
+    Error,
+    /// It can be used, but probably not as meant.
+    Warning,
+}
+
+/// A place in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The file as the user named it.
+    pub path: String,
+    /// 1-based line.
+    pub line: usize,
+    /// 1-based column, in characters.
+    pub column: usize,
+    /// Byte offset of the first byte.
+    pub start: usize,
+    /// Byte offset after the last byte.
+    pub end: usize,
+}
+
+impl Place {
+    /// The place of `start..end` in `text`, the content of `path`. Offsets past
+    /// the end or inside a character are moved back to one that exists.
+    #[must_use]
+    pub fn new(path: &str, text: &str, start: usize, end: usize) -> Self {
+        let mut start = start.min(text.len());
+        while !text.is_char_boundary(start) {
+            start -= 1;
+        }
+        let mut end = end.clamp(start, text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let before = &text[..start];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        Self {
+            path: path.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            start,
+            end: end.max(start),
+        }
+    }
+}
+
+/// A place with a remark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Label {
+    /// Where.
+    pub place: Place,
+    /// What is to be seen there; may be empty.
+    pub text: String,
+}
+
+/// One problem, complete: renderable as text with carets or as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// A stable code such as `unknown-key`.
+    pub code: &'static str,
+    /// Error or warning.
+    pub severity: Severity,
+    /// One lower-case sentence without a period that names the thing.
+    pub message: String,
+    /// Where; the first is the main one.
+    pub labels: Vec<Label>,
+    /// The way out.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// An error without a place.
+    #[must_use]
+    pub fn error(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, severity: Severity::Error, message: message.into(), labels: Vec::new(), help: None }
+    }
+
+    /// A warning without a place.
+    #[must_use]
+    pub fn warning(code: &'static str, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(code, message) }
+    }
+
+    /// Adds a place.
+    #[must_use]
+    pub fn at(mut self, place: Place, text: impl Into<String>) -> Self {
+        self.labels.push(Label { place, text: text.into() });
+        self
+    }
+
+    /// Adds a place where one is known.
+    #[must_use]
+    pub fn maybe_at(self, place: Option<Place>, text: impl Into<String>) -> Self {
+        match place {
+            Some(place) => self.at(place, text),
+            None => self,
+        }
+    }
+
+    /// Sets the way out.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+/// The name among `known` that `word` was probably meant to be: the smallest
+/// Damerau-Levenshtein distance, at most a third of the longer name.
+#[must_use]
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word_len = word.chars().count();
+    known
+        .into_iter()
+        .map(|name| (distance(word, name), name))
+        .filter(|(d, name)| *d > 0 && *d <= (word_len.max(name.chars().count()) / 3).max(1))
+        .min()
+        .map(|(_, name)| name)
+}
+
+fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().collect();
+    let b: Vec<char> = b.chars().collect();
+    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[0] = i;
+    }
+    for (j, cell) in rows[0].iter_mut().enumerate() {
+        *cell = j;
+    }
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            let substitution = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = substitution.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = best;
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_lines_and_characters() {
+        let text = "a = 1\nébc = 2\n";
+        let place = Place::new("p.toml", text, 8, 10);
+        assert_eq!((place.line, place.column), (2, 2));
+        let past = Place::new("p.toml", text, 900, 901);
+        assert_eq!((past.line, past.start), (3, text.len()));
+        let inside = Place::new("p.toml", text, 7, 7);
+        assert_eq!(inside.start, 6);
+    }
+
+    #[test]
+    fn nearest_finds_typos_only() {
+        let known = ["replicates", "repos", "servers"];
+        assert_eq!(nearest("replicats", known), Some("replicates"));
+        assert_eq!(nearest("rpeos", known), Some("repos"));
+        assert_eq!(nearest("zebra", known), None);
+        assert_eq!(nearest("repos", ["repos"]), None);
+    }
+}

@@ -1,0 +1,3 @@
+//! The `proofline` program.
+
+fn main() {}

@@ -1,0 +1,245 @@
+//! A pipeline after compilation: immutable, checked, without TOML.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use crate::manifest::dataset::{QuestionSet, Repo};
+use crate::manifest::pipeline::{
+    Bound, Disclosure, Effect, Experiment, Kind, Limits, Output, Pool, Profile, Retry, Start,
+};
+use crate::manifest::server::Server;
+
+/// A compiled pipeline.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// Name of the pipeline.
+    pub name: String,
+    /// The question that it answers.
+    pub about: String,
+    /// Seed of every random order and sample.
+    pub seed: u64,
+    /// Salt of every key.
+    pub salt: String,
+    /// Who has an interest in the outcome.
+    pub disclosure: Disclosure,
+    /// Rules that say when the experiment is void.
+    pub experiment: Experiment,
+    /// Parameters with the values of this invocation.
+    pub params: IndexMap<String, Value>,
+    /// Arms in manifest order.
+    pub arms: Vec<Arm>,
+    /// Axes in manifest order.
+    pub axes: Vec<Axis>,
+    /// Cells taken out: axis name to value.
+    pub exclude: Vec<BTreeMap<String, String>>,
+    /// Pools by name.
+    pub pools: IndexMap<String, Pool>,
+    /// Stages, every one after those that it needs.
+    pub stages: Vec<Stage>,
+    /// Composites by name.
+    pub composites: IndexMap<String, Vec<Term>>,
+    /// Bounds, in manifest order.
+    pub gates: Vec<Gate>,
+    /// Repositories that the cells name.
+    pub repos: IndexMap<String, Repository>,
+    /// The project's root: every relative path of a file is under it.
+    pub root: std::path::PathBuf,
+    /// The pipeline file as the user named it.
+    pub path: String,
+}
+
+/// A repository and its questions.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    /// Name.
+    pub name: String,
+    /// Where its files come from, `--set corpus.NAME=` applied.
+    pub source: Source,
+    /// The entry of `repos.toml`.
+    pub entry: Repo,
+    /// Its questions; empty when it has no file of them.
+    pub questions: QuestionSet,
+}
+
+/// Where a corpus comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Compiled into the program, by name.
+    Embedded(String),
+    /// A folder.
+    Folder(std::path::PathBuf),
+    /// A local git repository at a commit (a full or short hash, or a tag).
+    Checkout {
+        /// The repository.
+        path: std::path::PathBuf,
+        /// The commit.
+        commit: String,
+    },
+    /// A git address at a commit.
+    Git {
+        /// The address.
+        url: String,
+        /// The commit, 40 hex digits.
+        commit: String,
+    },
+    /// A registry's archive.
+    Archive {
+        /// Which registry's client.
+        registry: crate::manifest::server::Registry,
+        /// Name of the package.
+        name: String,
+        /// Version.
+        version: String,
+        /// SHA-256 of the archive, hex; none when the user named the source by `--set`.
+        sha256: Option<String>,
+    },
+}
+
+/// One condition of the experiment.
+#[derive(Clone, Debug)]
+pub struct Arm {
+    /// Its name.
+    pub name: String,
+    /// Its server, or none.
+    pub server: Option<Server>,
+    /// Project-relative folder that the preset's paths are relative to; none for a shipped preset.
+    pub preset_dir: Option<std::path::PathBuf>,
+    /// How a session meets the server.
+    pub start: Start,
+    /// Label that tells equal arms apart.
+    pub draw: Option<String>,
+}
+
+/// One axis and its values.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// Name.
+    pub name: String,
+    /// Index of the axis that its values depend on.
+    pub of: Option<usize>,
+    /// Values in order, each with the index (into the parent's values) that it belongs to.
+    pub values: Vec<AxisValue>,
+}
+
+/// A value of an axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AxisValue {
+    /// The value as text: an arm's name, a repository's, a task's id, a number.
+    pub text: String,
+    /// Index of the parent's value, for a dependent axis.
+    pub parent: Option<usize>,
+}
+
+/// One stage.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// Name.
+    pub name: String,
+    /// What it does.
+    pub work: Work,
+    /// Indexes of the stages that it needs, in the order of the manifest.
+    pub needs: Vec<usize>,
+    /// Indexes of its axes, ascending.
+    pub axes: Vec<usize>,
+    /// Name of its pool.
+    pub pool: Option<String>,
+    /// What to do when an attempt fails.
+    pub retry: Option<Retry>,
+    /// Bounds of one execution.
+    pub limits: Limits,
+    /// How it may be repeated.
+    pub effect: Effect,
+    /// May it run beside others although it is measured?
+    pub share: bool,
+}
+
+/// What a stage does, with the settings of its kind.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// Start the server on the corpus and have it index.
+    Ingest,
+    /// Ask warm-up questions of a server of its own.
+    Warmup,
+    /// Ask the questions.
+    Retrieval {
+        /// How many results are asked for.
+        top: u32,
+    },
+    /// Derive rows, states and facts from what `Ingest`, `Warmup` or `Retrieval` published.
+    Read {
+        /// The kind whose artifact it reads.
+        of: Kind,
+    },
+    /// Score.
+    Grade {
+        /// Names of graders.
+        graders: Vec<String>,
+        /// Whose rules.
+        profile: Profile,
+    },
+    /// Put grades together.
+    Aggregate,
+    /// Run a program.
+    Command(Command),
+}
+
+/// A command stage. Texts may hold templates over axis values and parameters.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// Program and arguments.
+    pub run: Vec<String>,
+    /// Project files and folders that it reads, globs allowed.
+    pub inputs: Vec<String>,
+    /// Files that it must write, by part name.
+    pub outputs: IndexMap<String, Output>,
+    /// Environment.
+    pub env: BTreeMap<String, String>,
+    /// Variables passed on by name.
+    pub secrets: Vec<String>,
+    /// Output whose numbers become metrics.
+    pub metrics: Option<String>,
+    /// May it use the network?
+    pub network: bool,
+}
+
+/// A term of a composite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Term {
+    /// Metric.
+    pub metric: String,
+    /// `true`: 1 / (1 + metric) is weighed, not the metric itself.
+    pub inverse: bool,
+    /// Weight.
+    pub weight: f64,
+}
+
+/// A bound on a number of the result.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    /// The key as written, e.g. `bm25.hit@5.value`.
+    pub key: String,
+    /// Arm, in a pipeline with arms.
+    pub arm: Option<String>,
+    /// Metric or composite.
+    pub metric: String,
+    /// The bound.
+    pub bound: Bound,
+}
+
+impl Stage {
+    /// The kind of the stage as manifests name it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self.work {
+            Work::Ingest => "ingest",
+            Work::Warmup => "warmup",
+            Work::Retrieval { .. } => "session",
+            Work::Read { .. } => "read",
+            Work::Grade { .. } => "grade",
+            Work::Aggregate => "aggregate",
+            Work::Command(_) => "command",
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! From manifests to a graph of nodes with keys.
+
+pub mod compiled;

@@ -1,0 +1,3 @@
+//! A scripted MCP server with a fault menu (to come).
+
+fn main() {}
