@@ -11,6 +11,7 @@ pub mod digest;
 pub mod fsio;
 pub mod id;
 pub mod process;
+pub mod shipped;
 pub mod stats;
 pub mod unit;
 // Layer 1: formats.
