@@ -234,6 +234,25 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), FsError> {
     Ok(())
 }
 
+/// Makes a file executable.
+///
+/// # Errors
+/// When the system refuses.
+pub fn set_executable(path: &Path) -> Result<(), FsError> {
+    at(fs::set_permissions(path, fs::Permissions::from_mode(0o755)), "can't set the mode of", path)
+}
+
+/// Makes a symbolic link and the folders above it.
+///
+/// # Errors
+/// When the system refuses.
+pub fn make_link(path: &Path, target: &str) -> Result<(), FsError> {
+    if let Some(folder) = path.parent() {
+        super::create_dir(folder)?;
+    }
+    at(symlink(target, path), "can't link", path)
+}
+
 /// Takes write permission from every file and folder under `root`.
 ///
 /// # Errors
