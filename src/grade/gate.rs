@@ -136,6 +136,7 @@ fn count(arm: &Value, state: &str) -> u64 {
 mod tests {
     use serde_json::json;
 
+    use super::GateState::{CannotTell, Fail, Pass};
     use super::*;
 
     fn result(invalid: u64, error: u64, missing: u64) -> Value {
@@ -167,7 +168,6 @@ mod tests {
             spec(Some("bm25"), "hit@5", Some(0.0), None),
             spec(None, "hit@5", Some(0.0), None),
         ];
-        use GateState::{CannotTell, Fail, Pass};
         let states: Vec<GateState> = gate(&result(0, 0, 0), &gates).iter().map(|o| o.state).collect();
         assert_eq!(states, [Pass, Fail, Fail, CannotTell, CannotTell, CannotTell, CannotTell]);
         let incomplete = gate(&result(0, 0, 1), &gates[..1]);

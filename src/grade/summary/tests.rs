@@ -291,7 +291,7 @@ fn custom_numbers_without_arms_feed_composites() {
     let arm = &result["arms"][0];
     assert_eq!(arm["arm"], Value::Null);
     assert_eq!(arm["metrics"]["score"]["replicates"], json!([0.5, 0.8]));
-    close(&arm["metrics"]["quality"]["value"], (0.75 + 0.9) / 2.0);
+    close(&arm["metrics"]["quality"]["value"], 0.825);
     assert_eq!(arm["floor"]["quality"], Value::Null);
     assert_eq!(arm["metrics"]["lost"]["why"], "no node gave a number");
     assert_eq!(result["ranked_by"], "quality");
