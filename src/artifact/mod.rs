@@ -271,7 +271,8 @@ pub struct GradeRow {
     pub fault: Option<Fault>,
     /// Values by column; null: unscored. A column that does not apply is left out.
     pub values: BTreeMap<String, Option<f64>>,
-    /// Rank (1-based) of the first result that answers the question, in the whole list.
+    /// Rank (1-based) of the first result that answers the question, in the whole list as the
+    /// profile ranks it (the default one takes repeated paths out first).
     pub rank: Option<u64>,
 }
 
