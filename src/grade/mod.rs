@@ -2,7 +2,7 @@
 //!
 //! [`metric`](mod@metric) and [`grader`](mod@grader) are the registries that
 //! the compiler checks names against, [`grade`] runs graders on the parts of
-//! one node, [`summary`] pools the grades of a run into its result, [`gate`]
+//! one node, [`summary`] pools the grades of a run into its result, [`gate`](mod@gate)
 //! compares results with bounds and says how a run ends.
 
 pub mod cost;
