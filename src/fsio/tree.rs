@@ -234,6 +234,17 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), FsError> {
     Ok(())
 }
 
+/// Makes a symbolic link, and the folder that it is in.
+///
+/// # Errors
+/// When the system refuses or something is there.
+pub fn link(path: &Path, target: &str) -> Result<(), FsError> {
+    if let Some(folder) = path.parent() {
+        super::create_dir(folder)?;
+    }
+    at(symlink(target, path), "can't link", path)
+}
+
 /// Takes write permission from every file and folder under `root`.
 ///
 /// # Errors
