@@ -128,7 +128,6 @@ impl Cache {
         for round in 0..ROUNDS {
             match fsio::rename(&out, &place) {
                 Ok(()) => return Ok((place.join("tree"), staged.tree)),
-                Err(error) if !place.exists() => last = Some(error),
                 Err(error) => last = Some(error),
             }
             if let Some(found) = self.published(digest) {
@@ -143,7 +142,15 @@ impl Cache {
         }
     }
 
-    /// Keeps a file or folder under a name that says its content; one that is there stays.
+    /// Puts a file in its place, over one that is there.
+    pub(crate) fn replace(&self, made: &Path, place: &Path) -> Result<(), CorpusError> {
+        if let Some(folder) = place.parent() {
+            fsio::create_dir(folder)?;
+        }
+        Ok(fsio::rename(made, place)?)
+    }
+
+    /// Keeps a folder under a name that says its content; one that is there stays.
     pub(crate) fn keep(&self, made: &Path, place: &Path) -> Result<(), CorpusError> {
         if let Some(folder) = place.parent() {
             fsio::create_dir(folder)?;
