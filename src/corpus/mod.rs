@@ -1,1 +1,4 @@
 //! (to come)
+
+pub mod grammar;
+pub mod symbols;
