@@ -28,7 +28,8 @@ pub(crate) fn unpack(file: &Path, staging: &mut Staging) -> Result<(), CorpusErr
     }
     let packed = fsio::at(File::open(file), "can't read", file)?;
     let limits = staging.limits();
-    let left = size.saturating_mul(limits.ratio).saturating_add(Limits::GRACE).min(limits.total + Limits::GRACE);
+    let left =
+        size.saturating_mul(limits.ratio).saturating_add(Limits::GRACE).min(limits.total + Limits::GRACE);
     let mut archive = Archive::new(Metered { inner: MultiGzDecoder::new(packed), left });
     let mut long = Long::default();
     let entries = archive.entries().map_err(|e| damaged(staging, &e))?;
@@ -38,10 +39,7 @@ pub(crate) fn unpack(file: &Path, staging: &mut Staging) -> Result<(), CorpusErr
         let kind = entry.header().entry_type();
         if matches!(
             kind,
-            EntryType::GNULongName
-                | EntryType::GNULongLink
-                | EntryType::XHeader
-                | EntryType::XGlobalHeader
+            EntryType::GNULongName | EntryType::GNULongLink | EntryType::XHeader | EntryType::XGlobalHeader
         ) {
             if entry.size() > LARGEST_EXTENSION {
                 return Err(staging.refusal("it holds a header extension of absurd size"));
@@ -70,14 +68,17 @@ pub(crate) fn unpack(file: &Path, staging: &mut Staging) -> Result<(), CorpusErr
             continue;
         }
         let target = |staging: &Staging| {
-            let bytes = names.link.clone().or_else(|| entry.link_name_bytes().map(std::borrow::Cow::into_owned));
+            let bytes =
+                names.link.clone().or_else(|| entry.link_name_bytes().map(std::borrow::Cow::into_owned));
             text(bytes.unwrap_or_default(), "link", staging)
         };
         match kind {
             _ if is_folder => staging.folder(path)?,
             EntryType::Regular | EntryType::Continuous => {
                 if entry.size() > limits.file {
-                    return Err(staging.refusal(format!("file `{path}` is larger than {} bytes", limits.file)));
+                    return Err(
+                        staging.refusal(format!("file `{path}` is larger than {} bytes", limits.file))
+                    );
                 }
                 let exec = entry.header().mode().unwrap_or(0) & 0o111 != 0;
                 let expected = entry.size();

@@ -143,7 +143,7 @@ impl Cache {
     }
 
     /// Puts a file in its place, over one that is there.
-    pub(crate) fn replace(&self, made: &Path, place: &Path) -> Result<(), CorpusError> {
+    pub(crate) fn replace(made: &Path, place: &Path) -> Result<(), CorpusError> {
         if let Some(folder) = place.parent() {
             fsio::create_dir(folder)?;
         }
@@ -151,7 +151,7 @@ impl Cache {
     }
 
     /// Keeps a folder under a name that says its content; one that is there stays.
-    pub(crate) fn keep(&self, made: &Path, place: &Path) -> Result<(), CorpusError> {
+    pub(crate) fn keep(made: &Path, place: &Path) -> Result<(), CorpusError> {
         if let Some(folder) = place.parent() {
             fsio::create_dir(folder)?;
         }

@@ -57,8 +57,7 @@ impl Call<'_> {
 
     /// Runs it to its end; anything but exit code 0 is an error with the client's own words.
     pub(crate) fn run(self) -> Result<Captured, CorpusError> {
-        let (home, tmp, cwd) =
-            (Self::home(self.scratch), self.scratch.join("tmp"), Self::cwd(self.scratch));
+        let (home, tmp, cwd) = (Self::home(self.scratch), self.scratch.join("tmp"), Self::cwd(self.scratch));
         for folder in [&home, &tmp, &cwd] {
             fsio::create_dir(folder)?;
         }
@@ -70,12 +69,9 @@ impl Call<'_> {
         }
         env.extend(self.env.into_iter().map(|(name, value)| (name.to_owned(), value)));
         let spec = Spec::new(self.argv, cwd, env, "corpus");
-        let failed = |said: String| CorpusError::Client {
-            program: self.program,
-            what: self.what.to_owned(),
-            said,
-        };
-        let captured = capture(&spec).map_err(|said| failed(said))?;
+        let failed =
+            |said: String| CorpusError::Client { program: self.program, what: self.what.to_owned(), said };
+        let captured = capture(&spec).map_err(failed)?;
         if captured.exit.ok() {
             return Ok(captured);
         }

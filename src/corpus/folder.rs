@@ -27,7 +27,9 @@ pub(crate) fn list(root: &Path, limit: usize) -> Result<Vec<String>, CorpusError
         .require_git(false)
         .parents(false)
         .follow_links(false)
-        .filter_entry(|entry| entry.depth() == 0 || !entry.file_name().to_str().is_some_and(staging::is_private))
+        .filter_entry(|entry| {
+            entry.depth() == 0 || !entry.file_name().to_str().is_some_and(staging::is_private)
+        })
         .build();
     let mut out = Vec::new();
     for entry in walk {

@@ -24,6 +24,7 @@ mod source;
 mod staging;
 mod stamps;
 pub mod symbols;
+mod text;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ pub use error::CorpusError;
 pub use known::known_answer;
 pub use source::{FORMS, Source, SourceError, archive as archive_source, is_archive_name, parse_set};
 pub use staging::Limits;
-pub use verify::{Problem, verify};
+pub use verify::{Place, Problem, Step, verify};
 
 use cache::{Cache, Record};
 use staging::{Policy, Staging};
@@ -144,9 +145,9 @@ impl Corpora {
         let key = |identity: serde_json::Value| {
             let value = json!({ "source": identity, "subdir": subdir });
             // Only texts are in it, so it always has a canonical form.
-            Digest::of_json("proofline corpus source 1", &value).map(Pinned::Key).unwrap_or_else(|_| {
-                Pinned::Key(Digest::tagged("proofline corpus source 1", value.to_string().as_bytes()))
-            })
+            let tag = "proofline corpus source 1";
+            let fallback = |_| Digest::tagged(tag, value.to_string().as_bytes());
+            Pinned::Key(Digest::of_json(tag, &value).unwrap_or_else(fallback))
         };
         if let Some(identity) = source.identity() {
             return Ok(key(identity));
@@ -229,12 +230,8 @@ impl Corpora {
         let (path, tree) = self.cache.publish(staged)?;
         let digest = tree.digest();
         if let Some(key) = key {
-            let record = Record {
-                digest,
-                origin: origin.clone(),
-                sha256: sha256.clone(),
-                notes: notes.clone(),
-            };
+            let record =
+                Record { digest, origin: origin.clone(), sha256: sha256.clone(), notes: notes.clone() };
             self.cache.remember(key, &record)?;
         }
         Ok(Corpus { path, tree, digest, origin, sha256, notes })
@@ -266,7 +263,7 @@ impl Corpora {
         }
         let kept = self.cache.archive(&found);
         if !sha256_of(&kept, "archive file").is_ok_and(|sum| sum == found) {
-            self.cache.replace(&file, &kept)?;
+            Cache::replace(&file, &kept)?;
         }
         Ok((kept, found))
     }
@@ -286,7 +283,7 @@ impl Corpora {
         let scratch = Scratch::new_in(tmp)?;
         let bare = remote::fetch(url, commit, "https", scratch.path())?;
         if fsio::rename(&kept, &scratch.path().join("damaged")).is_ok() || !kept.exists() {
-            self.cache.keep(&bare, &kept)?;
+            Cache::keep(&bare, &kept)?;
         }
         Ok(kept)
     }
@@ -317,9 +314,7 @@ fn check(source: &Source) -> Result<(), CorpusError> {
 
 fn check_subdir(subdir: Option<&str>) -> Result<(), CorpusError> {
     match subdir {
-        Some(subdir) if tree::plain(subdir).is_err() => {
-            Err(SourceError::BadSubdir(subdir.to_owned()).into())
-        }
+        Some(subdir) if tree::plain(subdir).is_err() => Err(SourceError::BadSubdir(subdir.to_owned()).into()),
         _ => Ok(()),
     }
 }

@@ -162,7 +162,7 @@ fn npm(
         what,
     }
     .run()?;
-    one_file(&out, "npm", what, |name| name.ends_with(".tgz"))
+    one_file(&out, "npm", what, super::is_archive_name)
 }
 
 fn krate(

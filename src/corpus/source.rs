@@ -147,9 +147,7 @@ fn good_name(registry: Registry, name: &str) -> bool {
     }
     match registry {
         Registry::Npm => match name.strip_prefix('@') {
-            Some(scoped) => {
-                scoped.split_once('/').is_some_and(|(s, n)| plain(s, "-._~") && plain(n, "-._~"))
-            }
+            Some(scoped) => scoped.split_once('/').is_some_and(|(s, n)| plain(s, "-._~") && plain(n, "-._~")),
             None => plain(name, "-._~"),
         },
         Registry::Pypi => plain(name, "-._"),
@@ -180,7 +178,7 @@ fn git(spec: &str) -> Result<Source, SourceError> {
 ///
 /// # Errors
 /// With the reason.
-pub fn check_url(url: &str) -> Result<(), SourceError> {
+pub(crate) fn check_url(url: &str) -> Result<(), SourceError> {
     let bad = |why| Err(SourceError::BadUrl(url.to_owned(), why));
     let Some(rest) = url.strip_prefix("https://") else {
         return bad("only https addresses are fetched from");
@@ -200,18 +198,21 @@ pub fn check_url(url: &str) -> Result<(), SourceError> {
 ///
 /// # Errors
 /// When it is not 40 lower-case hex digits.
-pub fn check_commit(commit: &str) -> Result<(), SourceError> {
+pub(crate) fn check_commit(commit: &str) -> Result<(), SourceError> {
     if commit.len() == 40 && is_hex(commit) {
         return Ok(());
     }
-    Err(SourceError::BadCommit(commit.to_owned(), "a commit of another machine is pinned by its 40 hex digits"))
+    Err(SourceError::BadCommit(
+        commit.to_owned(),
+        "a commit of another machine is pinned by its 40 hex digits",
+    ))
 }
 
 /// Checks a revision of a local repository: a hash, tag or branch, no expression.
 ///
 /// # Errors
 /// When it holds other characters than such names do.
-pub fn check_revision(commit: &str) -> Result<(), SourceError> {
+pub(crate) fn check_revision(commit: &str) -> Result<(), SourceError> {
     let plain = commit.starts_with(|c: char| c.is_ascii_alphanumeric())
         && commit.len() <= 200
         && !commit.contains("..")
@@ -223,7 +224,7 @@ pub fn check_revision(commit: &str) -> Result<(), SourceError> {
 ///
 /// # Errors
 /// When it is not 64 lower-case hex digits.
-pub fn check_pin(pin: &str) -> Result<(), SourceError> {
+pub(crate) fn check_pin(pin: &str) -> Result<(), SourceError> {
     if pin.len() == 64 && is_hex(pin) { Ok(()) } else { Err(SourceError::BadPin(pin.to_owned())) }
 }
 
@@ -258,7 +259,9 @@ impl Source {
             Self::Embedded(name) => format!("embedded corpus {name}"),
             Self::Folder(path) => format!("folder {}", last_name(path)),
             Self::File(path) => format!("archive {}", last_name(path)),
-            Self::Checkout { path, commit } => format!("local git repository {} at {commit}", last_name(path)),
+            Self::Checkout { path, commit } => {
+                format!("local git repository {} at {commit}", last_name(path))
+            }
             Self::Git { url, commit } => format!("{url} at {commit}"),
             Self::Archive { registry, name, version, .. } => {
                 let kind = match registry {

@@ -153,12 +153,7 @@ impl Staging {
     }
 
     /// Takes in a file of `content`.
-    pub(crate) fn file(
-        &mut self,
-        path: &str,
-        exec: bool,
-        content: &mut dyn Read,
-    ) -> Result<(), CorpusError> {
+    pub(crate) fn file(&mut self, path: &str, exec: bool, content: &mut dyn Read) -> Result<(), CorpusError> {
         if let Err(why) = self.claim(path, false) {
             return self.decline(why);
         }
@@ -254,8 +249,7 @@ impl Staging {
     pub(crate) fn finish(mut self, strip: bool, subdir: Option<&str>) -> Result<Staged, CorpusError> {
         let nodes = std::mem::take(&mut self.nodes);
         let chosen = choose(nodes, &self.origin, self.policy, strip, subdir, &mut self.notes)?;
-        let root =
-            if chosen.prefix.is_empty() { self.root.clone() } else { self.root.join(&chosen.prefix) };
+        let root = if chosen.prefix.is_empty() { self.root.clone() } else { self.root.join(&chosen.prefix) };
         // Files of the same folder that were not chosen can't occur: a prefix
         // takes all below it. Links are made last, so that nothing was ever
         // written through one.

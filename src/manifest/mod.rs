@@ -9,3 +9,4 @@ pub mod dataset;
 pub mod pipeline;
 pub mod server;
 pub mod templated;
+pub mod write;
