@@ -97,7 +97,7 @@ impl Corpora {
     /// others.
     #[must_use]
     pub fn peek(&self, source: &Source, subdir: Option<&str>) -> Option<Digest> {
-        check_subdir(subdir).ok()?;
+        let subdir = check_subdir(subdir).ok()?;
         match self.pinned(source, subdir).ok()? {
             Pinned::Content(digest) => Some(digest),
             Pinned::Key(key) => {
@@ -118,7 +118,7 @@ impl Corpora {
     /// When the source is not there, differs from its pin, is refused, or
     /// would need a network that may not be used.
     pub fn fetch(&self, repo: &str, source: &Source, subdir: Option<&str>) -> Result<Corpus, CorpusError> {
-        check_subdir(subdir)?;
+        let subdir = check_subdir(subdir)?;
         check(source)?;
         match self.pinned(source, subdir)? {
             Pinned::Content(digest) => {
@@ -312,10 +312,12 @@ fn check(source: &Source) -> Result<(), CorpusError> {
     Ok(())
 }
 
-fn check_subdir(subdir: Option<&str>) -> Result<(), CorpusError> {
+/// The folder without a slash at its end.
+fn check_subdir(subdir: Option<&str>) -> Result<Option<&str>, CorpusError> {
+    let subdir = subdir.map(|subdir| subdir.strip_suffix('/').unwrap_or(subdir));
     match subdir {
         Some(subdir) if tree::plain(subdir).is_err() => Err(SourceError::BadSubdir(subdir.to_owned()).into()),
-        _ => Ok(()),
+        good => Ok(good),
     }
 }
 

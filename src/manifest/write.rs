@@ -38,15 +38,13 @@ impl Doc {
     /// `[a.b]`.
     pub fn table(&mut self, keys: &[&str]) -> &mut Self {
         self.blank();
-        self.text.push_str(&format!("[{}]\n", dotted(keys)));
-        self
+        self.line(&format!("[{}]", dotted(keys)))
     }
 
     /// `[[a.b]]`.
     pub fn element(&mut self, keys: &[&str]) -> &mut Self {
         self.blank();
-        self.text.push_str(&format!("[[{}]]\n", dotted(keys)));
-        self
+        self.line(&format!("[[{}]]", dotted(keys)))
     }
 
     /// `key = value`; null, empty texts, lists and tables are left out.
@@ -60,8 +58,14 @@ impl Doc {
             Value::Bool(_) | Value::Number(_) => false,
         };
         if !empty && let Some(value) = inline(&value) {
-            self.text.push_str(&format!("{} = {value}\n", bare(key)));
+            self.line(&format!("{} = {value}", bare(key)));
         }
+        self
+    }
+
+    fn line(&mut self, line: &str) -> &mut Self {
+        self.text.push_str(line);
+        self.text.push('\n');
         self
     }
 

@@ -10,38 +10,52 @@ use super::{ImportError, Malformed, Report, read, slug};
 use crate::manifest::dataset::{QuestionSet, Repos};
 use crate::manifest::write::{Doc, read_back};
 
-/// Repositories of the public sets whose release a registry holds: address,
-/// registry key, separator, package, and for known versions the SHA-256 of
-/// the archive.
-const ARCHIVES: [(&str, &str, &str, &str, &[(&str, &str)]); 4] = [
-    (
-        "github.com/pallets/flask",
-        "pypi",
-        "==",
-        "flask",
-        &[("3.1.0", "5f873c5184c897c8d9d1b05df1e3d01b14910ce69607a117bd3277098a5836ac")],
-    ),
-    (
-        "github.com/fastapi/fastapi",
-        "pypi",
-        "==",
-        "fastapi",
-        &[("0.115.0", "f93b4ca3529a8ebc6fc3fcf710e5efa8de3df9b41570958abf1d97d843138004")],
-    ),
-    (
-        "github.com/django/django",
-        "pypi",
-        "==",
-        "Django",
-        &[("5.2", "1a47f7a7a3d43ce64570d350e008d2949abe8c7e21737b351b6a1611277c6d89")],
-    ),
-    (
-        "github.com/expressjs/express",
-        "npm",
-        "@",
-        "express",
-        &[("5.0.1", "e4c11546338cd41d6797381d1e029b9f2051183534e3037031300f5d60815a8b")],
-    ),
+/// A public repository whose releases a registry holds.
+struct Published {
+    address: &'static str,
+    /// Key of our archive table.
+    registry: &'static str,
+    separator: &'static str,
+    package: &'static str,
+    /// Version whose archive's SHA-256 is known.
+    version: &'static str,
+    sha256: &'static str,
+}
+
+/// The repositories of the public sets.
+const PUBLISHED: [Published; 4] = [
+    Published {
+        address: "github.com/pallets/flask",
+        registry: "pypi",
+        separator: "==",
+        package: "flask",
+        version: "3.1.0",
+        sha256: "5f873c5184c897c8d9d1b05df1e3d01b14910ce69607a117bd3277098a5836ac",
+    },
+    Published {
+        address: "github.com/fastapi/fastapi",
+        registry: "pypi",
+        separator: "==",
+        package: "fastapi",
+        version: "0.115.0",
+        sha256: "f93b4ca3529a8ebc6fc3fcf710e5efa8de3df9b41570958abf1d97d843138004",
+    },
+    Published {
+        address: "github.com/django/django",
+        registry: "pypi",
+        separator: "==",
+        package: "Django",
+        version: "5.2",
+        sha256: "1a47f7a7a3d43ce64570d350e008d2949abe8c7e21737b351b6a1611277c6d89",
+    },
+    Published {
+        address: "github.com/expressjs/express",
+        registry: "npm",
+        separator: "@",
+        package: "express",
+        version: "5.0.1",
+        sha256: "e4c11546338cd41d6797381d1e029b9f2051183534e3037031300f5d60815a8b",
+    },
 ];
 
 /// A warm-up question.
@@ -108,7 +122,7 @@ pub(super) fn import(root: &Path, report: &mut Report, out: &mut Out) -> Result<
 }
 
 /// What was written must read back into the type that it is for.
-pub(super) fn check<T: serde::de::DeserializeOwned>(text: &str, file: &str) -> Result<(), ImportError> {
+fn check<T: serde::de::DeserializeOwned>(text: &str, file: &str) -> Result<(), ImportError> {
     read_back::<T>(text).map(drop).map_err(|why| ImportError::Invalid { file: file.to_owned(), why })
 }
 
@@ -174,7 +188,7 @@ fn repo(
     let version = reference.strip_prefix('v').unwrap_or(&reference);
     let bare_url =
         url.strip_prefix("https://").unwrap_or(&url).trim_end_matches('/').trim_end_matches(".git");
-    let known = ARCHIVES.iter().find(|(address, ..)| bare_url.eq_ignore_ascii_case(address));
+    let known = PUBLISHED.iter().find(|known| bare_url.eq_ignore_ascii_case(known.address));
     let full =
         reference.len() == 40 && reference.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     let versioned = version.starts_with(|c: char| c.is_ascii_digit())
@@ -183,12 +197,13 @@ fn repo(
     if full {
         source.push(("url", json!(url)));
         source.push(("commit", json!(reference)));
-    } else if let Some((_, registry, separator, package, pins)) = known.filter(|_| versioned) {
+    } else if let Some(known) = known.filter(|_| versioned) {
         exposure = Some("famous");
-        let spec = format!("{package}{separator}{version}");
-        let pin = pins.iter().find(|(pinned, _)| *pinned == version).map(|(_, sum)| *sum);
+        let registry = known.registry;
+        let spec = format!("{}{}{version}", known.package, known.separator);
+        let pin = (known.version == version).then_some(known.sha256);
         let mut archive = serde_json::Map::new();
-        archive.insert((*registry).to_owned(), json!(spec));
+        archive.insert(registry.to_owned(), json!(spec));
         if let Some(pin) = pin {
             archive.insert("sha256".to_owned(), json!(pin));
         } else {
@@ -199,7 +214,7 @@ fn repo(
                 "repository `{name}`: the SHA-256 of {registry}:{spec} is not known here; fill it in repos.toml or use --set corpus.{name}={registry}:{spec}"
             ));
         }
-        if *registry == "npm" {
+        if registry == "npm" {
             doc.comment("The npm package holds the library's own files only, neither tests nor examples:");
             doc.comment(
                 "questions about those can't be answered, and scores differ from those on the git tree.",
@@ -210,11 +225,16 @@ fn repo(
         }
         source.push(("archive", Value::Object(archive)));
     } else {
-        doc.comment("Fill in: the commit (40 hex digits) of the tag above, as url = ... and commit = ...,");
-        doc.comment(&format!("or name the source by --set corpus.{name}=git:URL@COMMIT"));
+        // Written out, an entry without a source would make the whole file unusable.
+        doc.comment("Fill in the commit of the tag above (40 hex digits) and remove the `#`:");
+        doc.comment(&format!("[repo.{name}]"));
+        doc.comment(&format!("url = {}", json!(url)));
+        doc.comment("commit = \"\"");
+        doc.comment(&format!("language = {}", json!(language)));
         report.notes.push(format!(
-            "repository `{name}`: `{reference}` is no full commit; fill in url and commit in repos.toml or use --set corpus.{name}=SOURCE"
+            "repository `{name}`: `{reference}` is no full commit; fill in its entry in repos.toml before you use its questions"
         ));
+        return Ok(());
     }
     doc.table(&["repo", &name]);
     for (key, value) in source {

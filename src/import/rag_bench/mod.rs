@@ -91,7 +91,7 @@ pub fn import(path: &Path, into: &Path) -> Result<Report, ImportError> {
     let mut report = Report::default();
     let mut out = Vec::new();
     dataset::import(&root, &mut report, &mut out)?;
-    presets::import(path, &mut report, &mut out)?;
+    presets::import(path, &mut report, &mut out);
     for (file, text) in out {
         fsio::write_atomic(&into.join(&file), text.as_bytes(), Durability::Synced)?;
         report.written.push(file);

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::dataset::{Out, check, left};
+use super::dataset::{Out, left};
 use super::fields::Fields;
-use super::{ImportError, Malformed, Report, read, slug};
+use super::{Malformed, Report, read, slug};
 use crate::manifest::server::Server;
-use crate::manifest::write::Doc;
+use crate::manifest::write::{Doc, read_back};
 
 /// Folders below the source in which configurations are looked for.
 const DEPTH: usize = 4;
@@ -18,7 +18,7 @@ const FILES: usize = 2_000;
 /// A configuration is a page; results are larger.
 const LARGEST: u64 = 256 << 10;
 
-pub(super) fn import(path: &Path, report: &mut Report, out: &mut Out) -> Result<(), ImportError> {
+pub(super) fn import(path: &Path, report: &mut Report, out: &mut Out) {
     let mut names = BTreeSet::new();
     for file in candidates(path) {
         let shown = file.strip_prefix(path).unwrap_or(&file).to_string_lossy().into_owned();
@@ -41,7 +41,10 @@ pub(super) fn import(path: &Path, report: &mut Report, out: &mut Out) -> Result<
                     continue;
                 }
                 let target = format!("presets/servers/{name}.toml");
-                check::<Server>(&text, &target)?;
+                if let Err(message) = read_back::<Server>(&text) {
+                    report.problems.push(Malformed { file: shown, line: None, message });
+                    continue;
+                }
                 out.push((PathBuf::from(target), text));
                 report.servers += 1;
             }
@@ -49,7 +52,6 @@ pub(super) fn import(path: &Path, report: &mut Report, out: &mut Out) -> Result<
             Err(message) => report.problems.push(Malformed { file: shown, line: None, message }),
         }
     }
-    Ok(())
 }
 
 /// Small JSON files below `path`, in order.
@@ -58,7 +60,8 @@ fn candidates(path: &Path) -> Vec<PathBuf> {
     let mut pending = vec![(path.to_owned(), 0)];
     while let Some((folder, depth)) = pending.pop() {
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let (Ok(kind), path) = (entry.file_type(), entry.path());
+            let Ok(kind) = entry.file_type() else { continue };
+            let path = entry.path();
             let hidden = entry.file_name().to_string_lossy().starts_with('.');
             if kind.is_dir() && depth < DEPTH && !hidden && entry.file_name() != "node_modules" {
                 pending.push((path, depth + 1));
