@@ -143,7 +143,7 @@ pub(crate) fn lend(user: &Path, private: &Path, names: &[&str]) -> Result<(), Co
     for name in names {
         let (from, to) = (user.join(name), private.join(name));
         if let (true, Some(from)) = (from.is_file(), from.to_str()) {
-            fsio::tree::link(&to, from)?;
+            fsio::tree::make_link(&to, from)?;
         }
     }
     Ok(())

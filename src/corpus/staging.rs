@@ -1,9 +1,7 @@
 //! A tree that is being taken in: every entry is checked before it is written.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::error::CorpusError;
@@ -183,8 +181,7 @@ impl Staging {
             fsio::at(out.write_all(&buffer[..got]), "can't write", &full)?;
         }
         if exec {
-            let mode = fs::Permissions::from_mode(0o755);
-            fsio::at(fs::set_permissions(&full, mode), "can't set the mode of", &full)?;
+            tree::set_executable(&full)?;
         }
         self.bytes += size;
         self.nodes.insert(path.to_owned(), Node::File { size, exec, digest: hasher.finish() });
@@ -255,7 +252,7 @@ impl Staging {
         // written through one.
         for entry in &chosen.tree.entries {
             if let Node::Link(target) = &entry.node {
-                tree::link(&root.join(&entry.path), target)?;
+                tree::make_link(&root.join(&entry.path), target)?;
             }
         }
         Ok(Staged { scratch: self.scratch, root, tree: chosen.tree, notes: self.notes.finish() })

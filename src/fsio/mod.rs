@@ -162,6 +162,17 @@ pub fn remove_dir(path: &Path) -> Result<(), FsError> {
     }
 }
 
+/// Removes a file; absent is fine.
+///
+/// # Errors
+/// When the system refuses.
+pub fn remove_file(path: &Path) -> Result<(), FsError> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => at(other, "can't remove", path),
+    }
+}
+
 /// A private folder that is removed when it goes out of scope.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);

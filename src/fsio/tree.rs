@@ -234,11 +234,19 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), FsError> {
     Ok(())
 }
 
-/// Makes a symbolic link, and the folder that it is in.
+/// Makes a file executable.
 ///
 /// # Errors
-/// When the system refuses or something is there.
-pub fn link(path: &Path, target: &str) -> Result<(), FsError> {
+/// When the system refuses.
+pub fn set_executable(path: &Path) -> Result<(), FsError> {
+    at(fs::set_permissions(path, fs::Permissions::from_mode(0o755)), "can't set the mode of", path)
+}
+
+/// Makes a symbolic link and the folders above it.
+///
+/// # Errors
+/// When the system refuses.
+pub fn make_link(path: &Path, target: &str) -> Result<(), FsError> {
     if let Some(folder) = path.parent() {
         super::create_dir(folder)?;
     }

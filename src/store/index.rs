@@ -1,0 +1,424 @@
+//! The SQLite index: where objects are and which records are accepted.
+//!
+//! Everything in it can be read again from packs, object files and journals,
+//! so a damaged index is put aside and rebuilt.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::object::{Found, loose_path, pack_path};
+use super::pack::{self, FrameKind, HEADER, Header, PackWriter, Placed};
+use super::record::{Outcome, Record};
+use super::{Published, StoreError};
+use crate::digest::Digest;
+use crate::fsio;
+
+const SCHEMA: &str = "
+CREATE TABLE IF NOT EXISTS objects (
+  digest BLOB PRIMARY KEY, pack TEXT, offset INTEGER NOT NULL, size INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS records (
+  id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, key BLOB NOT NULL,
+  pipeline TEXT NOT NULL, node TEXT NOT NULL, kind TEXT NOT NULL,
+  accepted INTEGER NOT NULL, ended INTEGER NOT NULL, body TEXT NOT NULL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS one_accepted ON records (key) WHERE accepted = 1;
+CREATE INDEX IF NOT EXISTS by_key ON records (key);
+CREATE INDEX IF NOT EXISTS by_cell ON records (pipeline, node);
+CREATE TABLE IF NOT EXISTS packs (id TEXT PRIMARY KEY, taken INTEGER NOT NULL) WITHOUT ROWID;
+";
+/// Raised when the tables change; an index of another version is rebuilt.
+const VERSION: i64 = 1;
+
+pub(super) struct Index {
+    db: Connection,
+}
+
+/// A record that is written but not yet in the index.
+pub(super) struct Staged {
+    pub(super) record: Record,
+    pub(super) digest: Digest,
+}
+
+impl Index {
+    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+        match Self::try_open(path) {
+            Ok(index) => Ok(index),
+            Err(StoreError::Sql(error)) if is_damage(&error) => {
+                set_aside(path)?;
+                Self::try_open(path)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn try_open(path: &Path) -> Result<Self, StoreError> {
+        let db = Connection::open(path)?;
+        db.busy_timeout(std::time::Duration::from_mins(1))?;
+        db.pragma_update(None, "journal_mode", "WAL")?;
+        // The truth is in packs and journals, which are synced; the index may lose its tail.
+        db.pragma_update(None, "synchronous", "NORMAL")?;
+        db.pragma_update(None, "cache_size", -16_000)?;
+        let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version != VERSION {
+            db.execute_batch(
+                "DROP TABLE IF EXISTS objects; DROP TABLE IF EXISTS records; DROP TABLE IF EXISTS packs;",
+            )?;
+            db.execute_batch(SCHEMA)?;
+            db.pragma_update(None, "user_version", VERSION)?;
+        }
+        db.execute_batch(SCHEMA)?;
+        Ok(Self { db })
+    }
+
+    /// Takes in frames that are in packs or object files but not in the index.
+    pub(super) fn take_in(&mut self, root: &Path) -> Result<(), StoreError> {
+        let fresh: i64 = self.db.query_row("SELECT COUNT(*) FROM packs", [], |row| row.get(0))?;
+        let mut packs: Vec<PathBuf> = Vec::new();
+        let folder = root.join("packs");
+        for entry in fsio::at(fs::read_dir(&folder), "can't list", &folder)? {
+            let path = fsio::at(entry, "can't list", &folder)?.path();
+            if path.extension().is_some_and(|e| e == "pack") {
+                packs.push(path);
+            }
+        }
+        packs.sort();
+        let mut found: Vec<(String, u64, Vec<Placed>, Vec<Staged>)> = Vec::new();
+        for path in packs {
+            let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let taken: u64 = self
+                .db
+                .query_row("SELECT taken FROM packs WHERE id = ?1", [&id], |row| row.get::<_, i64>(0))
+                .optional()?
+                .map_or(0, |n| u64::try_from(n).unwrap_or(0));
+            let size = fsio::at(fs::metadata(&path), "can't look at", &path)?.len();
+            if size > taken {
+                found.push(scan_pack(&path, id, taken)?);
+            }
+        }
+        let loose = if fresh == 0 { scan_loose(root)? } else { Vec::new() };
+        if found.is_empty() && loose.is_empty() {
+            return Ok(());
+        }
+        let tx = self.db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        for placed in &loose {
+            insert_object(&tx, placed)?;
+        }
+        let mut records = Vec::new();
+        for (id, end, placed, staged) in found {
+            for one in &placed {
+                insert_object(&tx, one)?;
+            }
+            records.extend(staged);
+            tx.execute(
+                "INSERT INTO packs (id, taken) VALUES (?1, ?2)
+                 ON CONFLICT (id) DO UPDATE SET taken = MAX(taken, excluded.taken)",
+                params![id, as_i64(end)],
+            )?;
+        }
+        // Oldest first, so that the accepted one is the same as before.
+        records.sort_by_key(|one| (one.record.ended, one.digest));
+        for staged in &records {
+            insert_record(&tx, staged)?;
+        }
+        tx.commit()?;
+        Ok(())
+    }
+
+    /// Makes written frames and records known.
+    pub(super) fn commit(
+        &mut self,
+        writer: &mut PackWriter,
+        staged: &[Staged],
+    ) -> Result<Vec<Published>, StoreError> {
+        let tx = self.db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        for placed in &writer.fresh {
+            if placed.header.kind == FrameKind::Object {
+                insert_object(&tx, placed)?;
+            }
+        }
+        let mut out = Vec::with_capacity(staged.len());
+        for one in staged {
+            let accepted = insert_record(&tx, one)?;
+            out.push(Published { record: one.record.clone(), digest: one.digest, accepted });
+        }
+        tx.execute(
+            "INSERT INTO packs (id, taken) VALUES (?1, ?2)
+             ON CONFLICT (id) DO UPDATE SET taken = MAX(taken, excluded.taken)",
+            params![writer.id(), as_i64(writer.end())],
+        )?;
+        tx.commit()?;
+        writer.fresh.clear();
+        Ok(out)
+    }
+
+    pub(super) fn object(&self, digest: &Digest) -> Result<Option<Found>, StoreError> {
+        object(&self.db, digest)
+    }
+
+    pub(super) fn objects(&self) -> Result<Vec<(Digest, Found)>, StoreError> {
+        let mut query = self
+            .db
+            .prepare("SELECT digest, pack, offset, size FROM objects ORDER BY pack, offset, digest")?;
+        let rows = query.query_map([], |row| {
+            let digest: Vec<u8> = row.get(0)?;
+            Ok((
+                digest,
+                Found {
+                    pack: row.get(1)?,
+                    offset: u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0),
+                    size: u64::try_from(row.get::<_, i64>(3)?).unwrap_or(0),
+                },
+            ))
+        })?;
+        let mut out = Vec::new();
+        for row in rows {
+            let (digest, found) = row?;
+            if let Ok(bytes) = <[u8; 32]>::try_from(digest) {
+                out.push((Digest::from_bytes(bytes), found));
+            }
+        }
+        Ok(out)
+    }
+
+    pub(super) fn accepted(&self, key: &Digest) -> Result<Option<Record>, StoreError> {
+        self.one("SELECT body FROM records WHERE key = ?1 AND accepted = 1", &[&key.bytes().as_slice()])
+    }
+
+    pub(super) fn newest_attempt(&self, key: &Digest) -> Result<Option<Record>, StoreError> {
+        self.one(
+            "SELECT body FROM records WHERE key = ?1 ORDER BY ended DESC, id DESC LIMIT 1",
+            &[&key.bytes().as_slice()],
+        )
+    }
+
+    pub(super) fn newest_of_cell(&self, pipeline: &str, node: &str) -> Result<Option<Record>, StoreError> {
+        self.one(
+            "SELECT body FROM records WHERE pipeline = ?1 AND node = ?2 ORDER BY ended DESC, id DESC LIMIT 1",
+            &[&pipeline, &node],
+        )
+    }
+
+    pub(super) fn attempts(&self, key: &Digest) -> Result<Vec<Record>, StoreError> {
+        let mut query =
+            self.db.prepare_cached("SELECT body FROM records WHERE key = ?1 ORDER BY ended, id")?;
+        let rows = query.query_map([key.bytes().as_slice()], |row| row.get::<_, String>(0))?;
+        let mut out = Vec::new();
+        for body in rows {
+            out.push(parse(&body?)?);
+        }
+        Ok(out)
+    }
+
+    pub(super) fn records(&self) -> Result<Vec<(Digest, Record)>, StoreError> {
+        let mut query = self.db.prepare("SELECT digest, body FROM records ORDER BY ended, id")?;
+        let rows = query.query_map([], |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, String>(1)?)))?;
+        let mut out = Vec::new();
+        for row in rows {
+            let (digest, body) = row?;
+            if let Ok(bytes) = <[u8; 32]>::try_from(digest) {
+                out.push((Digest::from_bytes(bytes), parse(&body)?));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Whether every object of a record is present in its size.
+    pub(super) fn complete(&self, record: &Record) -> Result<bool, StoreError> {
+        complete(&self.db, record)
+    }
+
+    pub(super) fn forget_object(&self, digest: &Digest) -> Result<(), StoreError> {
+        self.db.execute("DELETE FROM objects WHERE digest = ?1", [digest.bytes().as_slice()])?;
+        Ok(())
+    }
+
+    pub(super) fn forget_record(&self, digest: &Digest) -> Result<(), StoreError> {
+        self.db.execute("DELETE FROM records WHERE digest = ?1", [digest.bytes().as_slice()])?;
+        Ok(())
+    }
+
+    pub(super) fn forget_pack(&self, id: &str) -> Result<(), StoreError> {
+        self.db.execute("DELETE FROM packs WHERE id = ?1", [id])?;
+        Ok(())
+    }
+
+    pub(super) fn integrity(&self) -> Result<Option<String>, StoreError> {
+        let word: String = self.db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+        Ok((word != "ok").then_some(word))
+    }
+
+    fn one(&self, sql: &str, args: &[&dyn rusqlite::ToSql]) -> Result<Option<Record>, StoreError> {
+        let mut query = self.db.prepare_cached(sql)?;
+        let body = query.query_row(args, |row| row.get::<_, String>(0)).optional()?;
+        body.map(|text| parse(&text)).transpose()
+    }
+}
+
+fn parse(body: &str) -> Result<Record, StoreError> {
+    serde_json::from_str(body)
+        .map_err(|e| StoreError::Unreadable { what: "a record".to_owned(), why: e.to_string() })
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt)
+    )
+}
+
+/// Moves a damaged index away; it stays for whoever wants to look at it.
+fn set_aside(path: &Path) -> Result<(), StoreError> {
+    for suffix in ["", "-wal", "-shm"] {
+        let from = PathBuf::from(format!("{}{suffix}", path.display()));
+        if from.exists() {
+            fsio::rename(&from, &PathBuf::from(format!("{}{suffix}.damaged", path.display())))?;
+        }
+    }
+    Ok(())
+}
+
+fn scan_pack(
+    path: &Path,
+    id: String,
+    from: u64,
+) -> Result<(String, u64, Vec<Placed>, Vec<Staged>), StoreError> {
+    use std::io::{BufReader, Seek, SeekFrom};
+    let file = fsio::at(File::open(path), "can't read", path)?;
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    fsio::at(reader.seek(SeekFrom::Start(from)), "can't read", path)?;
+    let (mut placed, mut staged, mut offset) = (Vec::new(), Vec::new(), from);
+    while let Some((header, payload)) = pack::read_frame(&mut reader, path)? {
+        let length = (HEADER + payload.len()) as u64;
+        if header.kind == FrameKind::Record {
+            if let Some(record) =
+                pack::unpack(&header, payload).and_then(|body| serde_json::from_slice::<Record>(&body).ok())
+            {
+                staged.push(Staged { record, digest: header.digest });
+            }
+        } else {
+            placed.push(Placed { header, pack: Some(id.clone()), offset });
+        }
+        offset += length;
+    }
+    Ok((id, offset, placed, staged))
+}
+
+fn scan_loose(root: &Path) -> Result<Vec<Placed>, StoreError> {
+    use std::io::Read;
+    let mut out = Vec::new();
+    let folder = root.join("objects");
+    for path in crate::fsio::tree::list(&folder)? {
+        let Ok(digest) = path.replace('/', "").parse::<Digest>() else { continue };
+        let full = loose_path(root, &digest);
+        let mut head = [0u8; HEADER];
+        let mut file = fsio::at(File::open(&full), "can't read", &full)?;
+        if file.read_exact(&mut head).is_err() {
+            continue;
+        }
+        if let Some(header) = Header::decode(&head)
+            && header.digest == digest
+        {
+            out.push(Placed { header, pack: None, offset: 0 });
+        }
+    }
+    Ok(out)
+}
+
+fn insert_object(db: &Connection, placed: &Placed) -> Result<(), StoreError> {
+    let mut insert = db.prepare_cached(
+        "INSERT OR IGNORE INTO objects (digest, pack, offset, size) VALUES (?1, ?2, ?3, ?4)",
+    )?;
+    insert.execute(params![
+        placed.header.digest.bytes().as_slice(),
+        placed.pack,
+        as_i64(placed.offset),
+        as_i64(placed.header.raw)
+    ])?;
+    Ok(())
+}
+
+fn object(db: &Connection, digest: &Digest) -> Result<Option<Found>, StoreError> {
+    let mut query = db.prepare_cached("SELECT pack, offset, size FROM objects WHERE digest = ?1")?;
+    let found = query
+        .query_row([digest.bytes().as_slice()], |row| {
+            Ok(Found {
+                pack: row.get(0)?,
+                offset: u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0),
+                size: u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0),
+            })
+        })
+        .optional()?;
+    Ok(found)
+}
+
+fn complete(db: &Connection, record: &Record) -> Result<bool, StoreError> {
+    for part in record.parts.values() {
+        match object(db, &part.digest)? {
+            None => return Ok(false),
+            // The size of a tree's part is that of its files, not of the listing.
+            Some(found) if !part.tree && found.size != part.size => return Ok(false),
+            Some(_) => {}
+        }
+    }
+    Ok(true)
+}
+
+/// Inserts a record; true when it is the accepted one of its key.
+fn insert_record(db: &Connection, staged: &Staged) -> Result<bool, StoreError> {
+    let record = &staged.record;
+    let body = serde_json::to_string(record)
+        .map_err(|e| StoreError::Unreadable { what: "a record of ours".to_owned(), why: e.to_string() })?;
+    let taken = db
+        .prepare_cached("SELECT digest, body FROM records WHERE key = ?1 AND accepted = 1")?
+        .query_row([record.key.bytes().as_slice()], |row| {
+            Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, String>(1)?))
+        })
+        .optional()?;
+    let free = match &taken {
+        None => true,
+        Some((digest, _)) if digest.as_slice() == staged.digest.bytes() => true,
+        // An accepted record that lost an object is broken and gives way.
+        Some((digest, body)) if !complete(db, &parse(body)?)? => {
+            db.execute("UPDATE records SET accepted = 0 WHERE digest = ?1", [digest])?;
+            true
+        }
+        Some(_) => false,
+    };
+    let accepted = record.outcome == Outcome::Done && free;
+    db.prepare_cached(
+        "INSERT OR IGNORE INTO records (digest, key, pipeline, node, kind, accepted, ended, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    )?
+    .execute(params![
+        staged.digest.bytes().as_slice(),
+        record.key.bytes().as_slice(),
+        record.pipeline,
+        record.node,
+        record.kind,
+        accepted,
+        record.ended,
+        body
+    ])?;
+    Ok(accepted)
+}
+
+fn as_i64(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+impl Index {
+    /// Rows of packs that are known, for `verify` and `gc`.
+    pub(super) fn pack_ids(&self) -> Result<Vec<String>, StoreError> {
+        let mut query = self.db.prepare("SELECT id FROM packs ORDER BY id")?;
+        let rows = query.query_map([], |row| row.get(0))?;
+        rows.map(|r| r.map_err(StoreError::from)).collect()
+    }
+
+    /// Path of the file that holds an object.
+    pub(super) fn place(root: &Path, digest: &Digest, found: &Found) -> PathBuf {
+        found.pack.as_ref().map_or_else(|| loose_path(root, digest), |id| pack_path(root, id))
+    }
+}

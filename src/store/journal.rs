@@ -1,0 +1,151 @@
+//! Journals: one append-only, checksummed log per run.
+//!
+//! A line is `{"seq":..,"at":..,"event":{..}}`, a tab, and the first 16 hex
+//! digits of the BLAKE3 of what stands before the tab. Readers never wait for
+//! the writer; a torn last line is what a crash leaves and is passed over.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::StoreError;
+use crate::clock::{self, Clock};
+use crate::digest::Digest;
+use crate::event::{Event, Line};
+use crate::fsio;
+
+/// Writes the journal of one run.
+pub struct JournalWriter {
+    run: String,
+    path: PathBuf,
+    file: File,
+    seq: u64,
+    clock: Clock,
+    pending: Vec<u8>,
+}
+
+/// A journal as read.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    /// Run id.
+    pub run: String,
+    /// Its whole lines, in order.
+    pub lines: Vec<Line>,
+    /// Number of the first line that is damaged although whole lines follow it.
+    pub damaged: Option<u64>,
+}
+
+impl JournalWriter {
+    /// Begins a run: makes its folder and journal. The id sorts by time.
+    ///
+    /// # Errors
+    /// When the store can't be written.
+    pub fn begin(root: &Path, clock: Clock) -> Result<Self, StoreError> {
+        let runs = root.join("runs");
+        fsio::create_dir(&runs)?;
+        let stamp = clock::compact(clock.now_ms());
+        // tempdir picks a suffix that no run of this second has.
+        let dir = tempfile::Builder::new().prefix(&format!("{stamp}-")).rand_bytes(6).tempdir_in(&runs);
+        let dir = fsio::at(dir, "can't make a folder in", &runs)?.keep();
+        let run = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let path = dir.join("journal.jsonl");
+        let file = fsio::create_new(&path)?;
+        fsio::sync_dir(&dir)?;
+        fsio::sync_dir(&runs)?;
+        Ok(Self { run, path, file, seq: 0, clock, pending: Vec::new() })
+    }
+
+    /// The run's id.
+    #[must_use]
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// Adds an event; durable after [`Self::sync`].
+    pub fn add(&mut self, event: &Event) {
+        let line = Line { seq: self.seq, at: self.clock.now_ms(), event: event.clone() };
+        self.seq += 1;
+        let text = serde_json::to_string(&line).unwrap_or_default();
+        let sum = Digest::of(text.as_bytes()).hex();
+        self.pending.extend_from_slice(text.as_bytes());
+        self.pending.push(b'\t');
+        self.pending.extend_from_slice(&sum.as_bytes()[..16]);
+        self.pending.push(b'\n');
+    }
+
+    /// Writes and syncs what was added.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        if !self.pending.is_empty() {
+            fsio::at(self.file.write_all(&self.pending), "can't write", &self.path)?;
+            fsio::at(self.file.sync_data(), "can't sync", &self.path)?;
+            self.pending.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Journal {
+    /// Reads the journal of a run.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn read(root: &Path, run: &str) -> Result<Self, StoreError> {
+        let path = root.join("runs").join(run).join("journal.jsonl");
+        let bytes = fsio::read(&path)?;
+        let (mut lines, mut damaged) = (Vec::new(), None);
+        let mut bad = None;
+        for (number, raw) in bytes.split(|b| *b == b'\n').enumerate() {
+            if raw.is_empty() {
+                continue;
+            }
+            match parse_line(raw) {
+                Some(line) => {
+                    if let Some(bad) = bad.take() {
+                        damaged.get_or_insert(bad);
+                    }
+                    lines.push(line);
+                }
+                None => {
+                    bad.get_or_insert(number as u64);
+                }
+            }
+        }
+        Ok(Self { run: run.to_owned(), lines, damaged })
+    }
+
+    /// Ids of all runs, oldest first.
+    ///
+    /// # Errors
+    /// When the folder can't be read.
+    pub fn runs(root: &Path) -> Result<Vec<String>, StoreError> {
+        let folder = root.join("runs");
+        let mut out = Vec::new();
+        for entry in fsio::at(fs::read_dir(&folder), "can't list", &folder)? {
+            let entry = fsio::at(entry, "can't list", &folder)?;
+            if entry.path().join("journal.jsonl").exists()
+                && let Ok(name) = entry.file_name().into_string()
+            {
+                out.push(name);
+            }
+        }
+        // The stamp has seconds; within one second the journal's first line decides.
+        let mut keyed: Vec<(i64, String)> = out
+            .into_iter()
+            .map(|run| {
+                let at = Self::read(root, &run).ok().and_then(|j| j.lines.first().map(|l| l.at));
+                (at.unwrap_or(0), run)
+            })
+            .collect();
+        keyed.sort();
+        Ok(keyed.into_iter().map(|(_, run)| run).collect())
+    }
+}
+
+fn parse_line(raw: &[u8]) -> Option<Line> {
+    let tab = raw.iter().rposition(|b| *b == b'\t')?;
+    let (text, sum) = (&raw[..tab], &raw[tab + 1..]);
+    (Digest::of(text).hex().as_bytes()[..16] == *sum).then(|| serde_json::from_slice(text).ok())?
+}

@@ -1,0 +1,147 @@
+//! Putting objects in and taking them out.
+
+use std::path::{Path, PathBuf};
+
+use super::index::Staged;
+use super::pack::{self, FrameKind, LARGE, PackWriter, Placed};
+use super::record::PartRef;
+use super::{PartContent, Publication, Store, StoreError};
+use crate::digest::Digest;
+use crate::fsio::tree::{self, Node, Tree};
+use crate::fsio::{self, Durability};
+
+/// Where an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Pack id; none for a file of its own.
+    pub pack: Option<String>,
+    /// Offset in the pack.
+    pub offset: u64,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+impl Store {
+    /// Bytes of an object, checked against its digest.
+    ///
+    /// # Errors
+    /// When it is absent or damaged.
+    pub fn get(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+        let found = self.index().object(digest)?.ok_or(StoreError::Missing(*digest))?;
+        let path = match &found.pack {
+            Some(id) => pack_path(&self.root, id),
+            None => loose_path(&self.root, digest),
+        };
+        let damaged = || StoreError::Damaged { digest: *digest, place: path.display().to_string() };
+        let (header, payload) = pack::read_at(&path, found.offset)?.ok_or_else(damaged)?;
+        if header.digest != *digest {
+            return Err(damaged());
+        }
+        pack::unpack(&header, payload).ok_or_else(damaged)
+    }
+
+    /// Writes the tree whose listing is `digest` into `target`.
+    ///
+    /// # Errors
+    /// When an object is absent or damaged, or a path in it is unsafe.
+    pub fn restore(&self, digest: &Digest, target: &Path) -> Result<Tree, StoreError> {
+        let listing = self.get(digest)?;
+        let tree = Tree::parse(&listing)
+            .map_err(|why| StoreError::Unreadable { what: format!("tree {digest}"), why })?;
+        fsio::create_dir(target)?;
+        for entry in &tree.entries {
+            let path = target.join(&entry.path);
+            match &entry.node {
+                Node::File { exec, digest, .. } => {
+                    fsio::write_plain(&path, &self.get(digest)?)?;
+                    if *exec {
+                        tree::set_executable(&path)?;
+                    }
+                }
+                // Links that leave the tree are never followed by a restore.
+                Node::Link(to) if tree::link_stays(&entry.path, to) => tree::make_link(&path, to)?,
+                Node::Link(_) => {}
+            }
+        }
+        Ok(tree)
+    }
+
+    pub(super) fn stage(
+        &self,
+        writer: &mut PackWriter,
+        publication: Publication,
+    ) -> Result<Staged, StoreError> {
+        let Publication { mut record, recipe, parts } = publication;
+        record.recipe = self.put_object(writer, &recipe)?;
+        for (name, content) in parts {
+            let part = match content {
+                PartContent::Bytes(bytes) => PartRef {
+                    digest: self.put_object(writer, &bytes)?,
+                    size: bytes.len() as u64,
+                    tree: false,
+                },
+                PartContent::File(path) => {
+                    let bytes = fsio::read(&path)?;
+                    PartRef {
+                        digest: self.put_object(writer, &bytes)?,
+                        size: bytes.len() as u64,
+                        tree: false,
+                    }
+                }
+                PartContent::Tree(root) => {
+                    let tree = tree::scan(&root)?;
+                    for entry in &tree.entries {
+                        if let Node::File { digest, .. } = entry.node {
+                            if self.present(writer, &digest)? {
+                                continue;
+                            }
+                            let bytes = fsio::read(&root.join(&entry.path))?;
+                            self.put_object(writer, &bytes)?;
+                        }
+                    }
+                    let listing = tree.listing();
+                    PartRef { digest: self.put_object(writer, &listing)?, size: tree.bytes(), tree: true }
+                }
+            };
+            record.parts.insert(name, part);
+        }
+        let body = serde_json::to_vec(&record).map_err(|e| StoreError::Unreadable {
+            what: "a record of ours".to_owned(),
+            why: e.to_string(),
+        })?;
+        let digest = Digest::of(&body);
+        let (header, payload) = pack::frame(FrameKind::Record, digest, &body);
+        writer.append(header, &payload);
+        Ok(Staged { record, digest })
+    }
+
+    fn present(&self, writer: &PackWriter, digest: &Digest) -> Result<bool, StoreError> {
+        Ok(writer.has(digest) || self.index().object(digest)?.is_some())
+    }
+
+    pub(super) fn put_object(&self, writer: &mut PackWriter, bytes: &[u8]) -> Result<Digest, StoreError> {
+        let digest = Digest::of(bytes);
+        if self.present(writer, &digest)? {
+            return Ok(digest);
+        }
+        let (header, payload) = pack::frame(FrameKind::Object, digest, bytes);
+        if payload.len() < LARGE {
+            writer.append(header, &payload);
+        } else {
+            let mut whole = header.encode().to_vec();
+            whole.extend_from_slice(&payload);
+            fsio::write_atomic(&loose_path(&self.root, &digest), &whole, Durability::Synced)?;
+            writer.note(Placed { header, pack: None, offset: 0 });
+        }
+        Ok(digest)
+    }
+}
+
+pub(super) fn pack_path(root: &Path, id: &str) -> PathBuf {
+    root.join("packs").join(format!("{id}.pack"))
+}
+
+pub(super) fn loose_path(root: &Path, digest: &Digest) -> PathBuf {
+    let hex = digest.hex();
+    root.join("objects").join(&hex[..2]).join(&hex[2..])
+}

@@ -1,0 +1,200 @@
+//! Pack files: small objects and records, appended by one writer.
+//!
+//! A frame is self-describing: magic, kind, codec, lengths, digest of the
+//! plain bytes, payload. Reading stops at the first frame that isn't whole,
+//! which only the crash of its writer can leave behind.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::StoreError;
+use crate::digest::Digest;
+use crate::fsio;
+
+const MAGIC: &[u8; 4] = b"PLF1";
+/// Length of a frame's header in bytes.
+pub(super) const HEADER: usize = 4 + 4 + 8 + 8 + 32;
+/// Objects of at least this many bytes get a file of their own.
+pub(super) const LARGE: usize = 256 * 1024;
+/// A frame may not claim to hold more than this (guards against damage).
+const MAX: u64 = 1 << 40;
+
+/// What a frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FrameKind {
+    Object,
+    Record,
+}
+
+/// A frame's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) kind: FrameKind,
+    pub(super) zstd: bool,
+    pub(super) raw: u64,
+    pub(super) stored: u64,
+    pub(super) digest: Digest,
+}
+
+impl Header {
+    pub(super) fn encode(&self) -> [u8; HEADER] {
+        let mut out = [0u8; HEADER];
+        out[..4].copy_from_slice(MAGIC);
+        out[4] = match self.kind {
+            FrameKind::Object => b'O',
+            FrameKind::Record => b'R',
+        };
+        out[5] = u8::from(self.zstd);
+        out[8..16].copy_from_slice(&self.raw.to_le_bytes());
+        out[16..24].copy_from_slice(&self.stored.to_le_bytes());
+        out[24..].copy_from_slice(self.digest.bytes());
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8; HEADER]) -> Option<Self> {
+        if &bytes[..4] != MAGIC || bytes[5] > 1 {
+            return None;
+        }
+        let kind = match bytes[4] {
+            b'O' => FrameKind::Object,
+            b'R' => FrameKind::Record,
+            _ => return None,
+        };
+        let number = |from: usize| {
+            let mut le = [0u8; 8];
+            le.copy_from_slice(&bytes[from..from + 8]);
+            u64::from_le_bytes(le)
+        };
+        let mut digest = [0u8; 32];
+        digest.copy_from_slice(&bytes[24..]);
+        let header = Self {
+            kind,
+            zstd: bytes[5] == 1,
+            raw: number(8),
+            stored: number(16),
+            digest: Digest::from_bytes(digest),
+        };
+        (header.raw <= MAX && header.stored <= MAX).then_some(header)
+    }
+}
+
+/// Encodes bytes as a frame, compressed where that saves an eighth or more.
+pub(super) fn frame(kind: FrameKind, digest: Digest, raw: &[u8]) -> (Header, Vec<u8>) {
+    let packed = (raw.len() >= 256).then(|| zstd::bulk::compress(raw, 3).ok()).flatten();
+    match packed {
+        Some(packed) if packed.len() + packed.len() / 8 < raw.len() => {
+            (Header { kind, zstd: true, raw: raw.len() as u64, stored: packed.len() as u64, digest }, packed)
+        }
+        _ => (
+            Header { kind, zstd: false, raw: raw.len() as u64, stored: raw.len() as u64, digest },
+            raw.to_vec(),
+        ),
+    }
+}
+
+/// The plain bytes of a payload; none when they don't have the length or digest.
+pub(super) fn unpack(header: &Header, payload: Vec<u8>) -> Option<Vec<u8>> {
+    let raw = if header.zstd {
+        let mut out = Vec::new();
+        let decoder = zstd::stream::read::Decoder::new(payload.as_slice()).ok()?;
+        decoder.take(header.raw.saturating_add(1)).read_to_end(&mut out).ok()?;
+        out
+    } else {
+        payload
+    };
+    (raw.len() as u64 == header.raw && Digest::of(&raw) == header.digest).then_some(raw)
+}
+
+/// Where a frame went.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    pub(super) header: Header,
+    /// Pack id, or none for a file of its own.
+    pub(super) pack: Option<String>,
+    pub(super) offset: u64,
+}
+
+/// Appends frames to this process's own pack.
+pub(super) struct PackWriter {
+    id: String,
+    file: File,
+    end: u64,
+    buffer: Vec<u8>,
+    /// Frames that are written but not yet in the index.
+    pub(super) fresh: Vec<Placed>,
+}
+
+impl PackWriter {
+    pub(super) fn create(root: &Path) -> Result<Self, StoreError> {
+        let folder = root.join("packs");
+        // The name only has to be new; tempfile picks one that isn't taken.
+        let temp = tempfile::Builder::new().prefix("p").suffix(".pack").rand_bytes(12).tempfile_in(&folder);
+        let temp = fsio::at(temp, "can't make a pack in", &folder)?;
+        let (file, path) = temp.keep().map_err(|e| fsio::FsError {
+            action: "can't keep",
+            path: folder.clone(),
+            source: e.error,
+        })?;
+        fsio::sync_dir(&folder)?;
+        let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { id, file, end: 0, buffer: Vec::new(), fresh: Vec::new() })
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    pub(super) fn has(&self, digest: &Digest) -> bool {
+        self.fresh.iter().any(|p| p.header.digest == *digest && p.header.kind == FrameKind::Object)
+    }
+
+    pub(super) fn append(&mut self, header: Header, payload: &[u8]) {
+        self.buffer.extend_from_slice(&header.encode());
+        self.buffer.extend_from_slice(payload);
+        self.fresh.push(Placed { header, pack: Some(self.id.clone()), offset: self.end });
+        self.end += (HEADER + payload.len()) as u64;
+    }
+
+    pub(super) fn note(&mut self, placed: Placed) {
+        self.fresh.push(placed);
+    }
+
+    pub(super) fn sync(&mut self) -> Result<(), StoreError> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let path = PathBuf::from(&self.id);
+        fsio::at(self.file.write_all(&self.buffer), "can't write the pack", &path)?;
+        fsio::at(self.file.sync_data(), "can't sync the pack", &path)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// Reads the frame at an offset.
+pub(super) fn read_at(path: &Path, offset: u64) -> Result<Option<(Header, Vec<u8>)>, StoreError> {
+    let mut file = fsio::at(File::open(path), "can't read", path)?;
+    fsio::at(file.seek(SeekFrom::Start(offset)), "can't read", path)?;
+    read_frame(&mut file, path)
+}
+
+/// Reads the next frame; none at the end or at a frame that isn't whole.
+pub(super) fn read_frame(file: &mut impl Read, path: &Path) -> Result<Option<(Header, Vec<u8>)>, StoreError> {
+    let mut head = [0u8; HEADER];
+    match file.read_exact(&mut head) {
+        Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
+        other => fsio::at(other, "can't read", path)?,
+    }
+    let Some(header) = Header::decode(&head) else { return Ok(None) };
+    let mut payload = Vec::new();
+    fsio::at(file.take(header.stored).read_to_end(&mut payload), "can't read", path)?;
+    if payload.len() as u64 != header.stored {
+        return Ok(None);
+    }
+    Ok(Some((header, payload)))
+}

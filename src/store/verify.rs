@@ -1,0 +1,141 @@
+//! `store verify`: is everything there and what it says it is?
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::index::Index;
+use super::journal::Journal;
+use super::pack;
+use super::record::Record;
+use super::{Store, StoreError};
+use crate::digest::Digest;
+use crate::fsio::tree::{Node, Tree};
+
+/// Something that is wrong in a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// `damaged-object`, `missing-object`, `damaged-journal`, `damaged-index`.
+    pub kind: &'static str,
+    /// File or object, in words.
+    pub where_: String,
+    /// Key of a node that is concerned.
+    pub key: Option<Digest>,
+    /// Whether it was repaired: nothing can be reused from it any more, the next run makes it anew.
+    pub repaired: bool,
+}
+
+/// What `store verify` found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Problems.
+    pub problems: Vec<Problem>,
+    /// Objects looked at.
+    pub objects: u64,
+    /// Records looked at.
+    pub records: u64,
+}
+
+impl Store {
+    /// Checks presence and sizes; with `full` also every digest. A damaged
+    /// object is dropped from the index, so that no node reuses it.
+    ///
+    /// # Errors
+    /// When the store can't be read at all.
+    pub fn verify(&self, full: bool) -> Result<VerifyReport, StoreError> {
+        let mut report = VerifyReport::default();
+        let index = self.index();
+        if let Some(word) = index.integrity()? {
+            report.problems.push(Problem { kind: "damaged-index", where_: word, key: None, repaired: false });
+        }
+        let records = index.records()?;
+        let mut bad: BTreeSet<Digest> = BTreeSet::new();
+        for (digest, found) in index.objects()? {
+            report.objects += 1;
+            let path = Index::place(self.root(), &digest, &found);
+            let sound = match pack::read_at(&path, found.offset) {
+                Ok(Some((header, payload))) if header.digest == digest => {
+                    !full || pack::unpack(&header, payload).is_some()
+                }
+                _ => false,
+            };
+            if !sound {
+                index.forget_object(&digest)?;
+                bad.insert(digest);
+                report.problems.push(Problem {
+                    kind: "damaged-object",
+                    where_: format!("{} at {}", path.display(), found.offset),
+                    key: key_of(&records, &digest),
+                    repaired: true,
+                });
+            }
+        }
+        for (_, record) in &records {
+            report.records += 1;
+            for (name, part) in &record.parts {
+                if index.object(&part.digest)?.is_none() && !bad.contains(&part.digest) {
+                    report.problems.push(Problem {
+                        kind: "missing-object",
+                        where_: format!("part `{name}` of {}", record.node),
+                        key: Some(record.key),
+                        repaired: true,
+                    });
+                }
+            }
+        }
+        drop(index);
+        if full {
+            self.verify_trees(&records, &bad, &mut report)?;
+        }
+        for run in Journal::runs(self.root())? {
+            let journal = Journal::read(self.root(), &run)?;
+            if let Some(line) = journal.damaged {
+                report.problems.push(Problem {
+                    kind: "damaged-journal",
+                    where_: format!("runs/{run}/journal.jsonl line {}", line + 1),
+                    key: None,
+                    repaired: false,
+                });
+            }
+        }
+        Ok(report)
+    }
+
+    fn verify_trees(
+        &self,
+        records: &[(Digest, Record)],
+        bad: &BTreeSet<Digest>,
+        report: &mut VerifyReport,
+    ) -> Result<(), StoreError> {
+        let mut seen = BTreeSet::new();
+        for (_, record) in records {
+            for part in record.parts.values().filter(|p| p.tree) {
+                if !seen.insert(part.digest) || bad.contains(&part.digest) {
+                    continue;
+                }
+                let Ok(listing) = self.get(&part.digest) else { continue };
+                let Ok(tree) = Tree::parse(&listing) else { continue };
+                for entry in tree.entries {
+                    let Node::File { digest, .. } = entry.node else { continue };
+                    let absent = self.index().object(&digest)?.is_none();
+                    if absent {
+                        // Without its listing the tree is no hit, so it is made anew.
+                        self.index().forget_object(&part.digest)?;
+                        report.problems.push(Problem {
+                            kind: "missing-object",
+                            where_: format!("`{}` in a folder of {}", entry.path, record.node),
+                            key: Some(record.key),
+                            repaired: true,
+                        });
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn key_of(records: &[(Digest, Record)], object: &Digest) -> Option<Digest> {
+    records.iter().find(|(_, r)| r.parts.values().any(|p| p.digest == *object)).map(|(_, r)| r.key)
+}
