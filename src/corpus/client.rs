@@ -103,7 +103,12 @@ fn capture(spec: &Spec) -> Result<Captured, String> {
 /// The last lines that say something, on one line.
 fn last_words(output: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(output);
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        // npm's pointer to a log in the private folder, which is gone by then.
+        .filter(|line| !line.is_empty() && !line.contains("A complete log of this run"))
+        .collect();
     let from = lines.len().saturating_sub(4);
     let said = without_credentials(&lines[from..].join(" / "));
     let said: String = said.chars().filter(|c| !c.is_control()).take(600).collect();

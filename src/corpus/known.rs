@@ -4,6 +4,7 @@
 //! it is the same for every server and on every machine: a symbol that is
 //! defined once and whose name occurs in as few files as can be.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -22,6 +23,12 @@ const READ: usize = 512 << 20;
 /// Shortest and longest name: shorter ones are parts of others in many tokenizers.
 const LENGTHS: std::ops::RangeInclusive<usize> = 6..=40;
 
+/// The smaller, the easier to find: files with the name, whether it belongs
+/// to a type, and its length. Long names have rare parts, so that tokenizers
+/// that split names find them as well.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Rank(usize, bool, Reverse<usize>);
+
 /// Chooses a known-answer question for the corpus at `root`; none when no
 /// symbol is rare enough (or no file has a grammar).
 #[must_use]
@@ -39,7 +46,7 @@ pub fn known_answer(root: &Path, tree: &Tree) -> Option<Known> {
         .enumerate()
         .filter(|(_, path)| language_of(path) == Some(main) && !is_aside(path))
         .take(PARSED);
-    let mut best: Option<(usize, bool, usize, Symbol)> = None;
+    let mut best: Option<(Rank, usize, Symbol)> = None;
     for (nth, path) in candidates {
         let Some(text) = text::read(root, path).filter(|text| !is_packed(text)) else { continue };
         for symbol in definitions(path, &text).unwrap_or_default() {
@@ -51,19 +58,14 @@ pub fn known_answer(root: &Path, tree: &Tree) -> Option<Known> {
             if !(kind.is_callable() || kind.is_type()) {
                 continue;
             }
-            let in_container = symbol.container.is_some();
-            let better = best
-                .as_ref()
-                .is_none_or(|(count, inside, _, _)| (files.len(), in_container) < (*count, *inside));
+            let rank = Rank(files.len(), symbol.container.is_some(), Reverse(symbol.name.len()));
+            let better = best.as_ref().is_none_or(|(so_far, _, _)| rank < *so_far);
             if better && defined_once(root, &paths, files, &symbol.name) {
-                best = Some((files.len(), in_container, nth, symbol));
+                best = Some((rank, nth, symbol));
             }
         }
-        if matches!(best, Some((1, false, ..))) {
-            break;
-        }
     }
-    let (_, _, nth, symbol) = best?;
+    let (_, nth, symbol) = best?;
     Some(Known {
         question: format!("where is {} defined?", symbol.name),
         symbol: symbol.name,
@@ -130,10 +132,12 @@ fn is_aside(path: &str) -> bool {
                 | "fixtures"
                 | "example"
                 | "examples"
+                | "scripts"
+                | "tools"
+                | "bench"
+                | "benches"
                 | "benchmark"
                 | "benchmarks"
-                | "doc"
-                | "docs"
                 | "vendor"
                 | "third_party"
                 | "node_modules"
@@ -142,7 +146,8 @@ fn is_aside(path: &str) -> bool {
                 | "target"
                 | "generated"
                 | "migrations"
-        ) || folder.starts_with('.')
+        ) || folder.starts_with(['.', '_'])
+            || folder.starts_with("doc")
     }) || file.starts_with("test_")
         || file.starts_with("conftest")
         || ["_test.", ".test.", ".spec.", "_spec.", ".min.", ".pb.", ".d.ts"]

@@ -50,9 +50,8 @@ pub(crate) fn fetch(url: &str, commit: &str, protocol: &str, scratch: &Path) -> 
     let all =
         [&common[..], &["--", url, "+refs/heads/*:refs/remotes/o/*", "+refs/tags/*:refs/tags/*"]].concat();
     match run(&all) {
-        Ok(_) => holds(bare, commit, &what),
-        // Both failed: the first is about the commit, the second about all; the second
-        // says more only when it differs, so the first is shown.
+        // What the server says to the exact request tells more than that the commit isn't among all.
+        Ok(_) => holds(bare, commit, &what).map_err(|_| first),
         Err(_) => Err(first),
     }
 }

@@ -29,7 +29,7 @@ impl Limits {
     pub const GRACE: u64 = 32 << 20;
 
     /// The bounds that corpora are held to.
-    pub const CORPUS: Self = Self { entries: 500_000, file: 256 << 20, total: 4 << 30, ratio: 200 };
+    pub const CORPUS: Self = Self { entries: 500_000, file: 256 << 20, total: 4 << 30, ratio: 100 };
 }
 
 /// What to do with an entry that can't be taken.

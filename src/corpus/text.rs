@@ -56,7 +56,7 @@ impl Texts {
 impl Text {
     /// Whether it defines `symbol`: by its own name, or as `Container.name`.
     pub(crate) fn defines(&self, symbol: &str) -> bool {
-        self.definitions.as_ref().is_some_and(|all| all.iter().any(|found| is(found, symbol)))
+        defines(self.definitions.as_deref().unwrap_or_default(), &self.content, symbol)
     }
 
     /// Whether `symbol`'s own name occurs as code.
@@ -70,16 +70,25 @@ impl Text {
     }
 }
 
-/// Whether a definition is the one that `symbol` names.
-pub(crate) fn is(found: &Symbol, symbol: &str) -> bool {
+/// Whether one of a text's definitions is the one that `symbol` names.
+pub(crate) fn defines(found: &[Symbol], content: &str, symbol: &str) -> bool {
+    found.iter().any(|found| is(found, content, symbol))
+}
+
+fn is(found: &Symbol, content: &str, symbol: &str) -> bool {
     if found.name == symbol {
         return true;
     }
     let own = own_name(symbol);
     let container = symbol[..symbol.len() - own.len()].trim_end_matches(['.', ':', '#']);
-    found.name == own
-        && !container.is_empty()
-        && found.container.as_deref().is_some_and(|c| own_name(c) == own_name(container))
+    if found.name != own || container.is_empty() {
+        return false;
+    }
+    match &found.container {
+        Some(around) => own_name(around) == own_name(container),
+        // `res.send = function ...`: the container is only written before the name.
+        None => content.get(found.start..found.end).is_some_and(|text| text.starts_with(symbol)),
+    }
 }
 
 /// `route` of `Flask.route`, `Flask::route` and `Flask#route`.

@@ -160,7 +160,7 @@ impl<'a> Facts<'a> {
             let Some(text) = text::read(&self.corpus.path, &entry.path) else { continue };
             if text::has_word(&text, own)
                 && super::symbols::definitions(&entry.path, &text)
-                    .is_some_and(|all| all.iter().any(|found| text::is(found, symbol)))
+                    .is_some_and(|all| text::defines(&all, &text, symbol))
             {
                 out.push(entry.path.as_str());
                 if out.len() == 3 {
@@ -174,6 +174,10 @@ impl<'a> Facts<'a> {
 
 fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 struct Check {
@@ -240,7 +244,10 @@ impl Check {
         let mut same: Vec<&str> = facts.files.iter().copied().filter(|p| base(p) == base(file)).collect();
         same.sort_unstable();
         let help = match same.as_slice() {
-            [] => nearest(file, sorted(&facts.files)).map(|name| format!("did you mean `{name}`?")),
+            [] => {
+                let beside = sorted(&facts.files).into_iter().filter(|path| folder(path) == folder(file));
+                nearest(file, beside).map(|name| format!("did you mean `{name}`?"))
+            }
             [one] => Some(format!("did you mean `{one}`?")),
             [one, ..] if same.len() < CROWDED => {
                 Some(format!("there are {} of that name, e.g. `{one}`", same.len()))
@@ -279,7 +286,7 @@ impl Check {
         }
         for (nth, content) in question.content.iter().enumerate() {
             let at = below(at, "content", Some(nth));
-            if content.trim().chars().count() < SHORTEST_CONTENT {
+            if content.chars().count() < SHORTEST_CONTENT {
                 let message = format!("content is shorter than {SHORTEST_CONTENT} characters");
                 self.error("short-content", at, message, Some("quote a longer piece".to_owned()));
                 continue;
