@@ -1,0 +1,3 @@
+module larderwatch/ingest
+
+go 1.22
