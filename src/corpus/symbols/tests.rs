@@ -620,7 +620,7 @@ fn all_that_a_tags_query_finds_is_found() {
             checked += 1;
         }
     }
-    assert!(checked > 100, "{checked}");
+    assert!(checked >= 90, "{checked}");
 }
 
 #[test]
