@@ -1,1 +1,3 @@
-//! (to come)
+//! The `proofline` program.
+
+pub mod render;

@@ -1,5 +1,7 @@
 //! What is wrong, where, and the way out: a value, not a printout.
 
+use std::fmt;
+
 use serde::Serialize;
 
 /// How bad it is.
@@ -25,7 +27,23 @@ pub struct Place {
     pub start: usize,
     /// Byte offset after the last byte.
     pub end: usize,
+    /// The line that the place begins in, for showing; not part of the JSON form.
+    #[serde(skip)]
+    pub excerpt: Option<Excerpt>,
 }
+
+/// The line that a place begins in, kept so that a diagnostic can be shown
+/// without its file (which may be compiled in, or typed on the command line).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt {
+    /// The line without its end.
+    pub text: String,
+    /// Byte offset of its first byte in the file.
+    pub start: usize,
+}
+
+/// Lines longer than this many bytes are named but not shown.
+const LONGEST_EXCERPT: usize = 2_000;
 
 impl Place {
     /// The place of `start..end` in `text`, the content of `path`. Offsets past
@@ -48,8 +66,27 @@ impl Place {
             column: before[line_start..].chars().count() + 1,
             start,
             end: end.max(start),
+            excerpt: excerpt(text, line_start),
         }
     }
+
+    /// Whether the place covers byte `offset`.
+    #[must_use]
+    pub fn covers(&self, offset: usize) -> bool {
+        (self.start..=self.end).contains(&offset)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.path, self.line, self.column)
+    }
+}
+
+fn excerpt(text: &str, start: usize) -> Option<Excerpt> {
+    let line = text[start..].split('\n').next().unwrap_or_default();
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    (line.len() <= LONGEST_EXCERPT).then(|| Excerpt { text: line.to_owned(), start })
 }
 
 /// A place with a remark.
@@ -105,6 +142,18 @@ impl Diagnostic {
         }
     }
 
+    /// The main place.
+    #[must_use]
+    pub fn place(&self) -> Option<&Place> {
+        self.labels.first().map(|label| &label.place)
+    }
+
+    /// Whether it forbids going on.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+
     /// Sets the way out.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
@@ -113,13 +162,49 @@ impl Diagnostic {
     }
 }
 
+/// Puts diagnostics into the order of their places (those without one last)
+/// and drops repetitions.
+pub fn sort(found: &mut Vec<Diagnostic>) {
+    let key = |d: &Diagnostic| {
+        d.place().map_or((true, String::new(), 0, 0), |p| (false, p.path.clone(), p.start, p.end))
+    };
+    found.sort_by_cached_key(key);
+    let mut seen = Vec::<Diagnostic>::with_capacity(found.len());
+    for diagnostic in found.drain(..) {
+        // Equal ones have equal places, so they stand together.
+        let repeated = seen.iter().rev().take_while(|d| d.place() == diagnostic.place());
+        if !repeated.into_iter().any(|d| *d == diagnostic) {
+            seen.push(diagnostic);
+        }
+    }
+    *found = seen;
+}
+
+/// Names in backticks, separated by commas; past `most` of them only their number.
+#[must_use]
+pub fn names<'a>(known: impl IntoIterator<Item = &'a str>, most: usize) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    let mut out = known.iter().take(most).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    if known.len() > most {
+        out.push_str(&format!(" and {} more", known.len() - most));
+    }
+    out
+}
+
+/// The longest name, in characters, for which a nearest one is looked for.
+const LONGEST_NAME: usize = 80;
+
 /// The name among `known` that `word` was probably meant to be: the smallest
 /// Damerau-Levenshtein distance, at most a third of the longer name.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word_len = word.chars().count();
+    let word_len = word.chars().take(LONGEST_NAME + 1).count();
+    if word_len > LONGEST_NAME {
+        return None;
+    }
     known
         .into_iter()
+        .filter(|name| name.len() <= 4 * LONGEST_NAME)
         .map(|name| (distance(word, name), name))
         .filter(|(d, name)| *d > 0 && *d <= (word_len.max(name.chars().count()) / 3).max(1))
         .min()

@@ -1,1 +1,3 @@
-//! (to come)
+//! Other benchmarks' files into ours.
+
+pub mod rag_bench;

@@ -13,6 +13,7 @@ pub struct Repos {
     pub format: u32,
     /// Repositories by name.
     #[serde(default)]
+    #[schemars(extend("propertyNames" = super::names::slug()))]
     pub repo: IndexMap<String, Repo>,
 }
 
@@ -25,7 +26,7 @@ pub struct Repo {
     pub url: Option<String>,
     /// Commit, 40 hex digits.
     #[serde(default)]
-    #[schemars(regex(pattern = r"^[0-9a-f]{40}$"))]
+    #[schemars(regex(pattern = r"^[0-9a-f]{40}$"), extend("x-words" = "a full commit of 40 hex digits"))]
     pub commit: Option<String>,
     /// Archive from a registry; taken before git where both are given.
     #[serde(default)]
@@ -44,7 +45,7 @@ pub struct Repo {
     pub exposure: Exposure,
     /// Date of first publication.
     #[serde(default)]
-    #[schemars(with = "Option<String>")]
+    #[schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"), extend("x-words" = "a date such as 2010-04-16"))]
     pub published: Option<String>,
     /// Size in lines of code.
     #[serde(default)]
@@ -69,7 +70,7 @@ pub struct Archive {
     pub krate: Option<String>,
     /// SHA-256 of the archive's bytes.
     #[serde(default)]
-    #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
+    #[schemars(regex(pattern = r"^[0-9a-f]{64}$"), extend("x-words" = "64 lower-case hex digits"))]
     pub sha256: Option<String>,
 }
 
@@ -108,6 +109,7 @@ pub struct QuestionSet {
     #[schemars(range(min = 1, max = 1))]
     pub format: u32,
     /// The repository's name in `repos.toml`.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"), extend("x-words" = super::names::SLUG_WORDS))]
     pub repo: String,
     /// Questions asked before the clock starts and thrown away.
     #[serde(default)]
@@ -122,11 +124,13 @@ pub struct QuestionSet {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Warmup {
     /// Identifier, a slug.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"), extend("x-words" = super::names::ID_WORDS))]
     pub id: String,
     /// Kind of question.
     #[serde(default)]
     pub kind: Option<QuestionKind>,
     /// The words.
+    #[schemars(length(min = 1))]
     pub prompt: String,
 }
 
@@ -135,12 +139,14 @@ pub struct Warmup {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Question {
     /// Identifier, unique in the dataset.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"), extend("x-words" = super::names::ID_WORDS))]
     pub id: String,
     /// Kind of question.
     pub kind: QuestionKind,
     /// How hard it is.
     pub difficulty: Difficulty,
     /// The words.
+    #[schemars(length(min = 1))]
     pub prompt: String,
     /// Files of which any one answers it; relative to the corpus.
     #[serde(default)]

@@ -6,6 +6,22 @@
 
 pub mod axis;
 pub mod dataset;
+pub mod dataset_check;
+pub mod kind;
+pub mod load;
+pub mod lock;
+pub mod names;
+pub mod path;
 pub mod pipeline;
+pub mod prices;
+pub mod project;
+mod schema;
+pub mod schemas;
 pub mod server;
+mod server_check;
+pub mod source;
+mod stage_keys;
+pub mod structure;
+mod syntax;
 pub mod templated;
+pub mod write;

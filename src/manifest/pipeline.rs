@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::names;
 use super::templated::{OneOrMany, Templated};
 use crate::unit::Span;
 
@@ -17,7 +18,7 @@ pub struct Pipeline {
     #[schemars(range(min = 1, max = 1))]
     pub format: u32,
     /// Name of the pipeline, a slug.
-    #[schemars(regex(pattern = r"^[a-z0-9][a-z0-9-]*$"))]
+    #[schemars(regex(pattern = r"^[a-z0-9][a-z0-9_-]*$"), extend("x-words" = names::SLUG_WORDS))]
     pub name: String,
     /// The question that it answers, in one line.
     #[serde(default)]
@@ -36,21 +37,25 @@ pub struct Pipeline {
     pub disclosure: Disclosure,
     /// Parameters that `--set NAME=VALUE` may change.
     #[serde(default)]
+    #[schemars(extend("propertyNames" = names::identifier()))]
     pub params: IndexMap<String, Param>,
     /// Arms: conditions of the experiment.
     #[serde(default)]
+    #[schemars(extend("propertyNames" = names::slug()))]
     pub arm: IndexMap<String, Arm>,
     /// Axes of the matrix, in order.
     #[serde(default)]
     pub axes: Axes,
     /// Named pools of slots that stages may share.
     #[serde(default)]
+    #[schemars(extend("propertyNames" = names::slug()))]
     pub pools: IndexMap<String, Pool>,
     /// Stages by name.
-    #[schemars(extend("minProperties" = 1))]
+    #[schemars(extend("minProperties" = 1, "propertyNames" = names::slug()))]
     pub stage: IndexMap<String, Stage>,
     /// Named weighted sums over metrics.
     #[serde(default)]
+    #[schemars(extend("propertyNames" = names::slug()))]
     pub composite: IndexMap<String, Composite>,
     /// Bounds that the result must keep, by `[ARM.]METRIC.value`.
     #[serde(default)]
@@ -168,10 +173,11 @@ impl JsonSchema for Axes {
                     "items": { "type": "object", "additionalProperties": { "type": "string" } }
                 }
             },
+            "propertyNames": names::identifier(),
             "additionalProperties": {
                 "description": "\"all\" (every arm), a list of values, { count = N } or { questions = REPO }",
                 "anyOf": [
-                    { "const": "all" },
+                    { "const": "all", "type": "string" },
                     list,
                     {
                         "type": "object",
@@ -303,6 +309,7 @@ pub struct Stage {
     pub inputs: Vec<String>,
     /// command: files that it must write, by name of the artifact's part.
     #[serde(default)]
+    #[schemars(extend("propertyNames" = names::slug()))]
     pub outputs: IndexMap<String, Output>,
     /// command: the only environment it sees besides PATH, HOME, TMPDIR, LANG.
     #[serde(default)]

@@ -16,7 +16,7 @@ pub struct Server {
     #[schemars(range(min = 1, max = 1))]
     pub format: u32,
     /// Name, a slug; arms made from this preset are called by it.
-    #[schemars(regex(pattern = r"^[a-z0-9][a-z0-9-]*$"))]
+    #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"), extend("x-words" = super::names::SLUG_WORDS))]
     pub name: String,
     /// What it is, in one line.
     #[serde(default)]

@@ -1,0 +1,140 @@
+//! Datasets and server configurations of the rag-bench family:
+//! `repos.json`, `queries/*.jsonl`, `warmup.jsonl` and JSON presets.
+//!
+//! Questions keep their ids and words. What has no counterpart here is named
+//! in the [`Report`]; a line that can't be read is reported with its place and
+//! the others are imported. What the files claim is not corrected: a symbol
+//! that is expected there is written as one that is defined, and
+//! `datasets verify` says where that is wrong.
+
+mod dataset;
+mod fields;
+mod presets;
+
+use std::path::{Path, PathBuf};
+
+use crate::fsio::{self, Durability, FsError};
+
+/// Largest file that is read.
+const LARGEST: u64 = 64 << 20;
+
+/// What an import did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Files written, relative to the target folder.
+    pub written: Vec<PathBuf>,
+    /// Repositories imported.
+    pub repos: usize,
+    /// Questions imported.
+    pub questions: usize,
+    /// Warm-up questions imported, counted once per source line.
+    pub warmups: usize,
+    /// Server presets imported.
+    pub servers: usize,
+    /// What was left out or must be filled in by hand.
+    pub notes: Vec<String>,
+    /// What could not be read.
+    pub problems: Vec<Malformed>,
+}
+
+/// Something in the source that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Malformed {
+    /// The file, relative to the source folder.
+    pub file: String,
+    /// 1-based line, where the format has lines.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl std::fmt::Display for Malformed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// Why nothing was imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// Reading or writing failed.
+    #[error("{}", .0.explain())]
+    Fs(#[from] FsError),
+    /// The folder holds no such benchmark.
+    #[error("`{}` holds no repos.json (nor a folder `datasets` that does)", .0.display())]
+    NoDataset(PathBuf),
+    /// `repos.json` can't be used.
+    #[error("{0}")]
+    Repos(Malformed),
+    /// What was written does not read back: a fault of the importer.
+    #[error("the imported `{file}` is not valid: {why}")]
+    Invalid {
+        /// The file.
+        file: String,
+        /// The reader's words.
+        why: String,
+    },
+}
+
+/// Turns the benchmark at `path` (its root or its `datasets` folder) into
+/// `into/repos.toml`, `into/questions/<repo>.toml` and
+/// `into/presets/servers/<name>.toml`.
+///
+/// # Errors
+/// When there is no `repos.json` or it can't be used, or writing fails.
+pub fn import(path: &Path, into: &Path) -> Result<Report, ImportError> {
+    let root = dataset_root(path)?;
+    let mut report = Report::default();
+    let mut out = Vec::new();
+    dataset::import(&root, &mut report, &mut out)?;
+    presets::import(path, &mut report, &mut out);
+    for (file, text) in out {
+        fsio::write_atomic(&into.join(&file), text.as_bytes(), Durability::Synced)?;
+        report.written.push(file);
+    }
+    report.written.sort();
+    report.problems.sort();
+    Ok(report)
+}
+
+fn dataset_root(path: &Path) -> Result<PathBuf, ImportError> {
+    let mut candidates = vec![path.to_owned(), path.join("datasets")];
+    // A packaged benchmark keeps its data beside its code.
+    for parent in [path.to_owned(), path.join("src")] {
+        let mut inner: Vec<PathBuf> = std::fs::read_dir(&parent)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.path().join("datasets"))
+            .collect();
+        inner.sort();
+        candidates.extend(inner);
+    }
+    candidates
+        .into_iter()
+        .find(|folder| folder.join("repos.json").is_file())
+        .ok_or_else(|| ImportError::NoDataset(path.to_owned()))
+}
+
+/// Reads a text file of the source.
+fn read(path: &Path) -> Result<String, String> {
+    let bytes = fsio::read_limited(path, LARGEST).map_err(|error| error.explain())?;
+    String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned())
+}
+
+/// A slug from any name: lower case, everything but letters, digits and `keep` as `-`.
+fn slug(name: &str, keep: &[char]) -> String {
+    let mut out = String::new();
+    for c in name.to_lowercase().chars() {
+        if c.is_ascii_alphanumeric() || keep.contains(&c) {
+            out.push(c);
+        } else if !out.is_empty() && !out.ends_with('-') {
+            out.push('-');
+        }
+    }
+    out.trim_matches(['-', '_']).chars().take(80).collect()
+}
