@@ -9,6 +9,7 @@
 //! [`crate::grade::GateOutcome`]).
 
 mod answer;
+pub mod assemble;
 mod markdown;
 mod page;
 mod rows;
