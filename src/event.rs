@@ -117,6 +117,11 @@ pub enum Event {
         /// In words.
         message: String,
     },
+    /// Gates were evaluated.
+    Gates {
+        /// Their outcomes, as reports show them.
+        outcomes: Vec<serde_json::Value>,
+    },
     /// The run ended.
     RunEnded {
         /// How.

@@ -1,3 +1,7 @@
 //! The `proofline` program.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(proofline::cli::main())
+}

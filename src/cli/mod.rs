@@ -1,3 +1,72 @@
-//! The `proofline` program.
+//! The `proofline` program: arguments in, text and exit code out.
+//!
+//! One file per command. What commands share is in [`context`]; [`out`] is the
+//! only place that prints, [`exit`] the only one that knows exit codes.
 
+mod args;
+mod check;
+mod context;
+mod exit;
+mod inspect;
+mod out;
+mod plan;
+mod progress;
 pub mod render;
+mod report;
+mod run;
+mod store;
+mod trust;
+
+use clap::Parser;
+
+use args::{Args, Command, StoreCommand};
+use out::Out;
+
+/// Runs the program on the process's arguments; gives its exit code.
+#[must_use]
+pub fn main() -> u8 {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and version go to stdout and are no error.
+            let code = u8::from(error.use_stderr());
+            let _ = error.print();
+            return code;
+        }
+    };
+    let out = Out::new();
+    match dispatch(args, &out) {
+        Ok(code) => code,
+        Err(error) => {
+            let code = error.code();
+            error.show(&out);
+            code
+        }
+    }
+}
+
+fn dispatch(args: Args, out: &Out) -> Result<u8, exit::CliError> {
+    let store = args.store.as_deref();
+    match args.command {
+        Command::Check(command) => check::check(&command, out),
+        Command::Graph(command) => plan::graph(&command, out),
+        Command::Schema(command) => check::schema(&command, out),
+        Command::Plan(command) => plan::plan(&command, store, out),
+        Command::Run(command) => run::run(&command, store, out),
+        Command::Report(command) => report::report(&command, store, out),
+        Command::Gate(command) => report::gate(&command, store, out),
+        Command::Runs(command) => inspect::runs(&command, store, out),
+        Command::Status(command) => inspect::status(&command, store, out),
+        Command::Show(command) => inspect::show(&command, store, out),
+        Command::Why(command) => plan::why(&command, store, out),
+        Command::Replay(command) => run::replay(&command, store, out),
+        Command::Trust(command) => trust::trust(&command, store, out),
+        Command::Store { command } => match command {
+            StoreCommand::Verify(command) => store::verify(&command, store, out),
+            StoreCommand::Stats(command) => store::stats(&command, store, out),
+            StoreCommand::Gc(command) => store::gc(&command, store, out),
+        },
+        Command::Mcp(command) => check::mcp(&command, out),
+        Command::Confined(command) => check::confined(&command),
+    }
+}

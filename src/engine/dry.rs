@@ -83,7 +83,8 @@ fn one(
     let keyed = match table.keyed(node, world) {
         Ok(keyed) => keyed,
         Err(NoRecipe::Wait(what)) => {
-            let reason = Reason { field: format!("needs.{what}"), old: Value::Null, new: json!("to be run first") };
+            let reason =
+                Reason { field: format!("needs.{what}"), old: Value::Null, new: json!("to be run first") };
             return Ok((Action::Wait, vec![reason]));
         }
         Err(NoRecipe::Impossible(why)) => {

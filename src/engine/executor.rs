@@ -127,6 +127,8 @@ fn pause(backoff: Backoff, attempt: u32) -> Duration {
     match backoff {
         Backoff::None => Duration::ZERO,
         Backoff::Fixed => Duration::from_secs(1),
-        Backoff::Exponential => Duration::from_secs(1u64 << attempt.saturating_sub(1).min(6)).min(Duration::from_mins(1)),
+        Backoff::Exponential => {
+            Duration::from_secs(1u64 << attempt.saturating_sub(1).min(6)).min(Duration::from_mins(1))
+        }
     }
 }

@@ -77,7 +77,7 @@ pub async fn run(
         .iter()
         .map(|node| u32::try_from(node.needs.iter().map(Vec::len).sum::<usize>()).unwrap_or(u32::MAX))
         .collect();
-    let mut dispatcher = Dispatcher {
+    let dispatcher = Dispatcher {
         table,
         world,
         store,
@@ -233,11 +233,15 @@ impl Dispatcher<'_> {
             match self.table.keyed(node, &self.world) {
                 Ok(keyed) => self.settle(node, keyed)?,
                 Err(NoRecipe::Wait(what) | NoRecipe::Impossible(what)) => {
-                    self.fail(node, None, &Failure {
-                        cause: crate::manifest::pipeline::Cause::Spawn,
-                        message: what,
-                        log: Vec::new(),
-                    })?;
+                    self.fail(
+                        node,
+                        None,
+                        &Failure {
+                            cause: crate::manifest::pipeline::Cause::Spawn,
+                            message: what,
+                            log: Vec::new(),
+                        },
+                    )?;
                 }
             }
         }
@@ -292,7 +296,9 @@ impl Dispatcher<'_> {
         while !self.halted {
             let pipeline = Arc::clone(&self.table.pipeline);
             let nodes = &self.table.graph.nodes;
-            let Some(node) = self.schedule.next(|n| Wants::of(&pipeline.stages[nodes[n].stage])) else { break };
+            let Some(node) = self.schedule.next(|n| Wants::of(&pipeline.stages[nodes[n].stage])) else {
+                break;
+            };
             self.flush_reused();
             self.start(node);
         }
@@ -432,7 +438,9 @@ impl Dispatcher<'_> {
         {
             let id = self.table.id(node);
             self.tell(Event::Note {
-                message: format!("`{id}` says that it is pure, but a second run gave other bytes; the first result stays"),
+                message: format!(
+                    "`{id}` says that it is pure, but a second run gave other bytes; the first result stays"
+                ),
             });
         }
         Ok(())

@@ -52,7 +52,14 @@ impl Schedule {
                 (name, state)
             })
             .collect();
-        Self { jobs: jobs.max(1), queue: BTreeSet::new(), running: 0, alone: false, pools, watch: Stopwatch::start() }
+        Self {
+            jobs: jobs.max(1),
+            queue: BTreeSet::new(),
+            running: 0,
+            alone: false,
+            pools,
+            watch: Stopwatch::start(),
+        }
     }
 
     pub(super) fn push(&mut self, node: usize, chain: u32) {
@@ -156,6 +163,9 @@ mod tests {
         for node in 0..3 {
             schedule.push(node, 1);
         }
-        assert_eq!((schedule.next(wants), schedule.next(wants), schedule.next(wants)), (Some(0), Some(1), None));
+        assert_eq!(
+            (schedule.next(wants), schedule.next(wants), schedule.next(wants)),
+            (Some(0), Some(1), None)
+        );
     }
 }

@@ -150,9 +150,7 @@ impl Table {
             return None;
         }
         let needs = self.graph.nodes[node].needs.iter().flatten();
-        needs.map(|up| *up as usize).find(|up| {
-            matches!(self.status[*up], Status::Failed | Status::Blocked)
-        })
+        needs.map(|up| *up as usize).find(|up| matches!(self.status[*up], Status::Failed | Status::Blocked))
     }
 }
 

@@ -133,10 +133,8 @@ fn cells(pipeline: &Compiled, stage: &Stage) -> Vec<Vec<u32>> {
         }
         out = longer;
     }
-    let needs_server = matches!(
-        stage.work,
-        Work::Ingest | Work::Warmup | Work::Retrieval { .. } | Work::Read { .. }
-    );
+    let needs_server =
+        matches!(stage.work, Work::Ingest | Work::Warmup | Work::Retrieval { .. } | Work::Read { .. });
     let arm_place = stage.axes.iter().position(|a| pipeline.axes[*a].name == axis::ARM);
     out.retain(|cell| {
         let served = match arm_place {
@@ -153,9 +151,8 @@ fn survives(pipeline: &Compiled, stage: &Stage, cell: &[u32]) -> bool {
     if pipeline.exclude.is_empty() {
         return true;
     }
-    let value_of = |axis_index: usize| {
-        stage.axes.iter().position(|a| *a == axis_index).map(|at| cell[at] as usize)
-    };
+    let value_of =
+        |axis_index: usize| stage.axes.iter().position(|a| *a == axis_index).map(|at| cell[at] as usize);
     // Axes that excludes name and the stage doesn't have: their values are tried out.
     let mut open: Vec<usize> = Vec::new();
     for exclude in &pipeline.exclude {
@@ -169,7 +166,8 @@ fn survives(pipeline: &Compiled, stage: &Stage, cell: &[u32]) -> bool {
         }
     }
     open.sort_unstable();
-    let mut chosen: Vec<(usize, usize)> = stage.axes.iter().zip(cell).map(|(a, v)| (*a, *v as usize)).collect();
+    let mut chosen: Vec<(usize, usize)> =
+        stage.axes.iter().zip(cell).map(|(a, v)| (*a, *v as usize)).collect();
     any_survivor(pipeline, &open, &mut chosen)
 }
 

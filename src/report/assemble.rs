@@ -50,6 +50,8 @@ pub struct RunView {
     pub running: Vec<String>,
     /// Remarks.
     pub notes: Vec<String>,
+    /// Outcomes of the gates.
+    pub gates: Vec<Value>,
     /// Milliseconds since 1970-01-01 UTC of the first line.
     pub started: i64,
     /// Of the last line.
@@ -109,6 +111,7 @@ impl RunView {
                 Event::Blocked { node, by } => view.blocked.push((node, by)),
                 Event::Note { message } => view.notes.push(message),
                 Event::RunEnded { state, counts, exit } => view.ended = Some((state, counts, exit)),
+                Event::Gates { outcomes } => view.gates = outcomes,
                 Event::Retry { .. } | Event::Cancelled { .. } => {}
             }
         }
@@ -216,6 +219,7 @@ impl RunView {
             "failed": self.failed.iter().map(|(n, m, _)| json!({ "node": n, "message": m })).collect::<Vec<_>>(),
             "blocked": self.blocked.iter().map(|(n, by)| json!({ "node": n, "by": by })).collect::<Vec<_>>(),
             "notes": self.notes,
+            "gates": self.gates,
         });
         Ok(json!({ "result": result, "run": run }))
     }
@@ -228,7 +232,8 @@ impl RunView {
         let mut cells = Vec::new();
         for node in &self.nodes {
             let Some(results) = node.record.part(part::RESULTS) else { continue };
-            let unreadable = |e: serde_json::Error| StoreError::Unreadable { what: node.id.clone(), why: e.to_string() };
+            let unreadable =
+                |e: serde_json::Error| StoreError::Unreadable { what: node.id.clone(), why: e.to_string() };
             let answers: Vec<AnswerRow> = artifact::from_lines(&store.get(&results)?).map_err(unreadable)?;
             let timing: Option<Timing> = match node.record.part(part::TIMING) {
                 Some(digest) => Some(artifact::from_json(&store.get(&digest)?).map_err(unreadable)?),

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Artifact, Failure, Input, Job, questions};
 use crate::artifact::{Grades, part};
-use crate::grade::summary::{Cell, Composite, CustomNumber, Design, RepoFacts, Summary, Term};
 use crate::grade::summarise;
+use crate::grade::summary::{Cell, Composite, CustomNumber, Design, RepoFacts, Summary, Term};
 use crate::manifest::axis;
 use crate::manifest::pipeline::Effect;
 use crate::plan::compiled::{Compiled, Stage, Work};
@@ -88,11 +88,8 @@ fn design(pipeline: &Compiled) -> Design {
                     language: r.entry.language.clone(),
                     exposure: r.entry.exposure,
                     lines: r.entry.lines,
-                    questions: questions(
-                        pipeline,
-                        &BTreeMap::from([(axis::REPO.to_owned(), r.name.clone())]),
-                    )
-                    .len() as u64,
+                    questions: questions(pipeline, &BTreeMap::from([(axis::REPO.to_owned(), r.name.clone())]))
+                        .len() as u64,
                 })
                 .collect()
         })
@@ -102,11 +99,8 @@ fn design(pipeline: &Compiled) -> Design {
 
 fn design_value(pipeline: &Compiled) -> Value {
     let design = design(pipeline);
-    let repos: Vec<Value> = design
-        .repos
-        .iter()
-        .map(|r| json!([r.name, r.language, r.exposure, r.lines, r.questions]))
-        .collect();
+    let repos: Vec<Value> =
+        design.repos.iter().map(|r| json!([r.name, r.language, r.exposure, r.lines, r.questions])).collect();
     json!({ "repos": repos, "authors-of": design.authors_of })
 }
 
@@ -156,8 +150,7 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
 }
 
 fn cell(job: &Job, input: &Input) -> Result<Cell, Failure> {
-    let grades: Option<Grades> =
-        input.record.is_some().then(|| job.json(input, part::GRADES)).transpose()?;
+    let grades: Option<Grades> = input.record.is_some().then(|| job.json(input, part::GRADES)).transpose()?;
     Ok(Cell {
         arm: input.cell.get(axis::ARM).cloned(),
         repo: input.cell.get(axis::REPO).cloned(),
@@ -190,4 +183,3 @@ fn numbers(job: &Job, input: &Input, name: &str, measured: bool) -> Result<Vec<C
         })
         .collect())
 }
-

@@ -9,12 +9,84 @@ pub(super) const KEYWORDS: u32 = 1;
 
 /// Words that carry no meaning for a search in code.
 const STOP: [&str; 78] = [
-    "a", "about", "after", "all", "an", "and", "any", "are", "as", "at", "be", "before", "between", "by",
-    "call", "called", "calls", "can", "change", "code", "could", "defined", "definition", "do", "does", "else",
-    "file", "find", "for", "from", "function", "get", "gets", "happens", "has", "have", "how", "i", "if",
-    "implemented", "in", "into", "is", "it", "its", "method", "never", "of", "on", "only", "or", "our", "over",
-    "show", "that", "the", "their", "there", "they", "this", "to", "use", "used", "uses", "using", "was", "we",
-    "what", "when", "where", "which", "who", "why", "will", "with", "without", "would", "you",
+    "a",
+    "about",
+    "after",
+    "all",
+    "an",
+    "and",
+    "any",
+    "are",
+    "as",
+    "at",
+    "be",
+    "before",
+    "between",
+    "by",
+    "call",
+    "called",
+    "calls",
+    "can",
+    "change",
+    "code",
+    "could",
+    "defined",
+    "definition",
+    "do",
+    "does",
+    "else",
+    "file",
+    "find",
+    "for",
+    "from",
+    "function",
+    "get",
+    "gets",
+    "happens",
+    "has",
+    "have",
+    "how",
+    "i",
+    "if",
+    "implemented",
+    "in",
+    "into",
+    "is",
+    "it",
+    "its",
+    "method",
+    "never",
+    "of",
+    "on",
+    "only",
+    "or",
+    "our",
+    "over",
+    "show",
+    "that",
+    "the",
+    "their",
+    "there",
+    "they",
+    "this",
+    "to",
+    "use",
+    "used",
+    "uses",
+    "using",
+    "was",
+    "we",
+    "what",
+    "when",
+    "where",
+    "which",
+    "who",
+    "why",
+    "will",
+    "with",
+    "without",
+    "would",
+    "you",
 ];
 
 /// The texts to send for one question, in order; one call each.
@@ -30,12 +102,17 @@ pub(super) fn words(query: &Query, question: &str) -> Vec<String> {
 /// words; at most `limit`. The whole question when nothing is left.
 fn keywords(question: &str, limit: usize) -> Vec<String> {
     let mut found: Vec<(bool, usize, String)> = Vec::new();
-    for (at, raw) in question.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.' || c == ':')).enumerate() {
+    for (at, raw) in
+        question.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.' || c == ':')).enumerate()
+    {
         let word = raw.trim_matches(|c| c == '.' || c == ':');
         // `Flask.url_for` and `a::b` are searched by their last name.
         let word = word.rsplit(['.', ':']).next().unwrap_or(word);
         let lower = word.to_lowercase();
-        if word.chars().count() < 3 || STOP.contains(&lower.as_str()) || found.iter().any(|(_, _, w)| w == word) {
+        if word.chars().count() < 3
+            || STOP.contains(&lower.as_str())
+            || found.iter().any(|(_, _, w)| w == word)
+        {
             continue;
         }
         found.push((looks_like_code(word, at == 0), at, word.to_owned()));
@@ -112,7 +189,8 @@ mod tests {
             .into_iter()
             .collect(),
         };
-        let filled = arguments(&tool, &[("limit", json!(7)), ("query", json!("x {limit}")), ("corpus", json!("/c"))]);
+        let filled =
+            arguments(&tool, &[("limit", json!(7)), ("query", json!("x {limit}")), ("corpus", json!("/c"))]);
         assert_eq!(
             Value::Object(filled),
             json!({"n": 7, "q": "find x {limit}!", "deep": [{"p": "/c"}], "flag": true})

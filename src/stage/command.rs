@@ -40,9 +40,8 @@ impl Kind for Command {
             return Err(NoRecipe::Impossible("this stage runs nothing".to_owned()));
         };
         let vars = variables(at.pipeline, at.cell);
-        let render = |text: &str| {
-            template::render_cell(text, &vars).map_err(|e| NoRecipe::Impossible(e.to_string()))
-        };
+        let render =
+            |text: &str| template::render_cell(text, &vars).map_err(|e| NoRecipe::Impossible(e.to_string()));
         let mut out = Map::new();
         let run = command.run.iter().map(|w| render(w)).collect::<Result<Vec<_>, _>>()?;
         let mut scripts = Vec::new();
@@ -58,7 +57,8 @@ impl Kind for Command {
             inputs.extend(files(at, &render(pattern)?)?);
         }
         put(&mut out, "inputs", json!(inputs), &json!([]));
-        let env = command.env.iter().map(|(k, v)| Ok((k, render(v)?))).collect::<Result<BTreeMap<_, _>, _>>()?;
+        let env =
+            command.env.iter().map(|(k, v)| Ok((k, render(v)?))).collect::<Result<BTreeMap<_, _>, _>>()?;
         put(&mut out, "env", json!(env), &json!({}));
         put(&mut out, "secrets", json!(command.secrets), &json!([]));
         put(&mut out, "network", json!(command.network), &json!(false));
@@ -127,9 +127,10 @@ fn task(pipeline: &Compiled, cell: &BTreeMap<String, String>) -> Value {
     if !cell.contains_key(axis::TASK) {
         return Value::Null;
     }
-    questions(pipeline, cell).first().map_or(Value::Null, |q| {
-        json!({ "id": q.id, "kind": q.kind, "difficulty": q.difficulty, "prompt": q.prompt })
-    })
+    questions(pipeline, cell).first().map_or(
+        Value::Null,
+        |q| json!({ "id": q.id, "kind": q.kind, "difficulty": q.difficulty, "prompt": q.prompt }),
+    )
 }
 
 /// Folder of a need's parts under the working directory.
@@ -137,7 +138,8 @@ fn place(stage: &str, extra: &[(String, String)]) -> String {
     if extra.is_empty() {
         return format!("in/{stage}");
     }
-    let cell: Vec<String> = extra.iter().map(|(axis, value)| format!("{axis}={}", value.replace('/', "_"))).collect();
+    let cell: Vec<String> =
+        extra.iter().map(|(axis, value)| format!("{axis}={}", value.replace('/', "_"))).collect();
     format!("in/{stage}/{}", cell.join(","))
 }
 
@@ -152,8 +154,8 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
     }
     lay_inputs(job, &work)?;
     let recipe = &job.recipe;
-    let argv: Vec<String> =
-        serde_json::from_value(recipe["run"].clone()).map_err(|e| Failure::new(Cause::Spawn, e.to_string()))?;
+    let argv: Vec<String> = serde_json::from_value(recipe["run"].clone())
+        .map_err(|e| Failure::new(Cause::Spawn, e.to_string()))?;
     let mut env = process::base_env(&home, &tmp);
     if let Some(declared) = recipe["env"].as_object() {
         env.extend(declared.iter().map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned())));
@@ -184,7 +186,10 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
             (false, Some(_)) => Cause::Signal,
             (false, None) => Cause::Exit,
         };
-        return Err(fail(cause, format!("`{}` {}{}", argv.join(" "), said.exit.words(), last_line(&said.stderr))));
+        return Err(fail(
+            cause,
+            format!("`{}` {}{}", argv.join(" "), said.exit.words(), last_line(&said.stderr)),
+        ));
     }
     let parts = collect(job, command, &work).map_err(|message| fail(Cause::Output, message))?;
     let unconfined = unconfined(&report);
@@ -199,7 +204,11 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
 fn last_line(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let line = text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or_default();
-    if line.is_empty() { String::new() } else { format!(": {}", line.trim().chars().take(300).collect::<String>()) }
+    if line.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", line.trim().chars().take(300).collect::<String>())
+    }
 }
 
 fn unconfined(report: &Path) -> Option<String> {
@@ -220,7 +229,10 @@ fn lay_inputs(job: &Job, work: &Path) -> Result<(), Failure> {
             let bytes = fsio::read(&job.pipeline.root.join(path))?;
             // Inputs are frozen here: what moved since the key was made is not run.
             if crate::digest::Digest::of(&bytes).hex() != digest {
-                return Err(Failure::new(Cause::Output, format!("input `{path}` changed while the run was going on")));
+                return Err(Failure::new(
+                    Cause::Output,
+                    format!("input `{path}` changed while the run was going on"),
+                ));
             }
             let target = work.join(path);
             fsio::write_plain(&target, &bytes)?;
@@ -256,7 +268,11 @@ fn is_executable(path: &Path) -> bool {
 }
 
 /// The declared outputs, checked: exit 0 alone is no success.
-fn collect(job: &Job, command: &compiled::Command, work: &Path) -> Result<Vec<(String, PartContent)>, String> {
+fn collect(
+    job: &Job,
+    command: &compiled::Command,
+    work: &Path,
+) -> Result<Vec<(String, PartContent)>, String> {
     let mut parts = Vec::new();
     for (name, output) in &command.outputs {
         let path = job.recipe["outputs"][name][0].as_str().unwrap_or(&output.path).to_owned();
@@ -271,7 +287,10 @@ fn collect(job: &Job, command: &compiled::Command, work: &Path) -> Result<Vec<(S
             return Err(format!("output `{name}`: `{path}` is no regular file"));
         }
         if meta.len() > MAX_OUTPUT {
-            return Err(format!("output `{name}`: `{path}` has {} bytes, more than {MAX_OUTPUT}", meta.len()));
+            return Err(format!(
+                "output `{name}`: `{path}` has {} bytes, more than {MAX_OUTPUT}",
+                meta.len()
+            ));
         }
         if output.schema.is_some() || command.metrics.as_ref() == Some(name) {
             check_json(job, command, name, output.schema.as_deref(), &full)?;
@@ -309,7 +328,9 @@ fn check_json(
     if command.metrics.as_deref() == Some(name) {
         let sound = value.as_object().is_some_and(|o| o.values().all(|v| v.is_number() || v.is_null()));
         if !sound {
-            return Err(format!("output `{name}` holds metrics: a JSON object of names and numbers (or null) is expected"));
+            return Err(format!(
+                "output `{name}` holds metrics: a JSON object of names and numbers (or null) is expected"
+            ));
         }
     }
     Ok(())

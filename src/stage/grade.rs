@@ -26,7 +26,10 @@ impl Kind for Grade {
             versions.push(json!([name, def.version]));
             for need in def.parts {
                 if let Some(up) = upstream(at, need.of) {
-                    parts.insert(format!("{}.{}", json!(need.of).as_str().unwrap_or_default(), need.part), json!(up.part(need.part)?));
+                    parts.insert(
+                        format!("{}.{}", json!(need.of).as_str().unwrap_or_default(), need.part),
+                        json!(up.part(need.part)?),
+                    );
                 }
             }
             for field in def.task_fields {
@@ -97,6 +100,7 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
     let names: Vec<&str> = graders.iter().map(String::as_str).collect();
     let inputs =
         Inputs { questions: &asked, rows: rows.as_deref(), timing: timing.as_ref(), ingest: ingest.as_ref() };
-    let grades = grade::grade(&names, inputs, *profile).map_err(|e| Failure::new(Cause::Output, e.to_string()))?;
+    let grades =
+        grade::grade(&names, inputs, *profile).map_err(|e| Failure::new(Cause::Output, e.to_string()))?;
     Ok(Artifact::done(vec![(part::GRADES.to_owned(), PartContent::Bytes(crate::artifact::to_json(&grades)))]))
 }

@@ -102,7 +102,8 @@ fn argument(word: &str, root: &Path, digests: Digests<'_>) -> Value {
 /// its identity rests on the version that the preset states.
 #[must_use]
 pub fn is_unlocked(preset: &Server, root: &Path, locked: Option<&str>) -> bool {
-    let own = preset.command.first().is_none_or(|word| word == "{proofline}" || file_of(word, root).is_some());
+    let own =
+        preset.command.first().is_none_or(|word| word == "{proofline}" || file_of(word, root).is_some());
     locked.is_none() && !own && preset.transport != Transport::Builtin
 }
 

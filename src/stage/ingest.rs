@@ -79,9 +79,7 @@ async fn work(
 /// The preset of the node's arm.
 pub(super) fn preset(job: &Job) -> Result<&Server, Failure> {
     let arm = job.arm()?;
-    arm.server
-        .as_ref()
-        .ok_or_else(|| Failure::new(Cause::Spawn, format!("arm `{}` has no server", arm.name)))
+    arm.server.as_ref().ok_or_else(|| Failure::new(Cause::Spawn, format!("arm `{}` has no server", arm.name)))
 }
 
 /// The parts that all stages with a server publish.

@@ -185,9 +185,11 @@ impl Job {
 
     /// Bytes of a part of an input.
     fn part(&self, input: &Input, name: &str) -> Result<Vec<u8>, Failure> {
-        let digest = input.record.as_ref().and_then(|r| r.part(name)).ok_or_else(|| {
-            Failure::new(Cause::Output, format!("`{}` has no part `{name}`", input.id))
-        })?;
+        let digest = input
+            .record
+            .as_ref()
+            .and_then(|r| r.part(name))
+            .ok_or_else(|| Failure::new(Cause::Output, format!("`{}` has no part `{name}`", input.id)))?;
         Ok(self.store.get(&digest)?)
     }
 

@@ -119,7 +119,8 @@ impl Place {
     /// Removes from the corpus copy what is as it was, so that only what the
     /// server added is left, and gives the size of everything in bytes.
     pub(super) fn strip(&self, preset: &Server, original: &Tree, job: &Job) -> Result<u64, FsError> {
-        let known: BTreeMap<&str, &Node> = original.entries.iter().map(|e| (e.path.as_str(), &e.node)).collect();
+        let known: BTreeMap<&str, &Node> =
+            original.entries.iter().map(|e| (e.path.as_str(), &e.node)).collect();
         for path in tree::list(&self.corpus)? {
             let full = self.corpus.join(&path);
             let same = match known.get(path.as_str()) {
@@ -131,7 +132,8 @@ impl Place {
                 fsio::remove_file(&full)?;
             }
         }
-        let mut bytes = size_of(&self.corpus) + size_of(&self.home) + size_of(&self.tmp) + size_of(&self.state);
+        let mut bytes =
+            size_of(&self.corpus) + size_of(&self.home) + size_of(&self.tmp) + size_of(&self.state);
         for extra in &preset.state {
             let path = PathBuf::from(self.fill(extra, &job.exe));
             if !path.starts_with(&self.root) {

@@ -12,7 +12,8 @@ use super::server::{title, tools_digest, words_of};
 use super::warmup::{WARMUP, WarmupFacts};
 use super::{Artifact, Failure, Input, Job, questions, session};
 use crate::artifact::{
-    self, AnswerRow, CallTiming, CellState, Clockings, Fault, Hit, IngestFacts, SessionState, Timing, code, part,
+    self, AnswerRow, CallTiming, CellState, Clockings, Fault, Hit, IngestFacts, SessionState, Timing, code,
+    part,
 };
 use crate::manifest::pipeline::{Cause, Kind as StageKind};
 use crate::manifest::server::Lines;
@@ -120,7 +121,9 @@ fn ingest(facts: &Facts, clock: &Clockings, replies: &[Reply]) -> Vec<(String, P
         ingest_s: number(clock, reading::INGEST_MS).map(|ms| ms / 1000.0),
         rss_mib: number(clock, reading::RSS_MIB),
         index_mib: number(clock, reading::INDEX_BYTES).map(mib),
-        files: said.and_then(|raw| said_count(raw, &["files", "files_indexed", "file_count", "indexed_files", "total_files"])),
+        files: said.and_then(|raw| {
+            said_count(raw, &["files", "files_indexed", "file_count", "indexed_files", "total_files"])
+        }),
         bytes: said.and_then(|raw| said_count(raw, &["bytes", "total_bytes", "indexed_bytes"])),
         start_ms: number(clock, reading::START_MS),
     };
@@ -162,7 +165,8 @@ fn answers(
     let corpus = job.corpus()?;
     let files: BTreeSet<&str> = corpus.tree.entries.iter().map(|e| e.path.as_str()).collect();
     let known = |path: &str| files.contains(path);
-    let lines = job.arm.and_then(|at| job.pipeline.arms[at].server.as_ref()).map(|s| s.lines).unwrap_or_default();
+    let lines =
+        job.arm.and_then(|at| job.pipeline.arms[at].server.as_ref()).map(|s| s.lines).unwrap_or_default();
     let reader = Reader { roots: facts.roots.clone(), lines, known: &known };
     let mut by_task: BTreeMap<&str, Vec<&Reply>> = BTreeMap::new();
     let mut asked: Vec<&str> = Vec::new();
@@ -200,7 +204,10 @@ fn answers(
         first_call_ms: replies.iter().find(|r| r.phase != Phase::Ingest).map(|r| r.latency_ms),
     };
     if rows.is_empty() {
-        return Err(Failure::new(Cause::Output, format!("`{}` asked no question: the dataset has none", input.id)));
+        return Err(Failure::new(
+            Cause::Output,
+            format!("`{}` asked no question: the dataset has none", input.id),
+        ));
     }
     Ok(vec![
         (part::RESULTS.to_owned(), PartContent::Bytes(artifact::to_lines(&rows))),

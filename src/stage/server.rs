@@ -39,7 +39,7 @@ pub(super) struct Running<'a> {
 
 enum Speaker {
     Mcp(Box<Client>),
-    Builtin { engine: Option<Box<dyn retrieve::Engine>>, weights: Option<std::path::PathBuf> },
+    Builtin { engine: Option<Box<dyn retrieve::Engine>> },
 }
 
 /// Runs the commands that a preset wants before its server starts.
@@ -52,10 +52,10 @@ pub(super) async fn pre_ingest(
     let watch = Stopwatch::start();
     for step in &preset.pre_ingest {
         let argv = place.command(&step.run, job);
-        let cwd = step.cwd.as_deref().map_or_else(
-            || place.corpus.clone(),
-            |cwd| std::path::PathBuf::from(place.fill(cwd, &job.exe)),
-        );
+        let cwd = step
+            .cwd
+            .as_deref()
+            .map_or_else(|| place.corpus.clone(), |cwd| std::path::PathBuf::from(place.fill(cwd, &job.exe)));
         let mut spec = Spec::new(argv.clone(), cwd, place.env(preset, job), &job.marker);
         spec.stdin = Stdio::Null;
         let run = process::capture(&spec, step.timeout.0, SAID);
@@ -66,15 +66,21 @@ pub(super) async fn pre_ingest(
         let name = argv.first().cloned().unwrap_or_default();
         let said = match said {
             Ok(said) => said,
-            Err(error) => return Ok(Err(Trouble::new(code::PRE_INGEST_FAILED, format!("`{name}`: {error}")))),
+            Err(error) => {
+                return Ok(Err(Trouble::new(code::PRE_INGEST_FAILED, format!("`{name}`: {error}"))));
+            }
         };
         log.extend_from_slice(&said.stdout);
         log.extend_from_slice(&said.stderr);
         if !said.exit.ok() {
-            let words = String::from_utf8_lossy(if said.stderr.is_empty() { &said.stdout } else { &said.stderr });
+            let words =
+                String::from_utf8_lossy(if said.stderr.is_empty() { &said.stdout } else { &said.stderr });
             let tail: String = words.chars().rev().take(600).collect::<Vec<_>>().into_iter().rev().collect();
             let how = said.exit.words();
-            return Ok(Err(Trouble::new(code::PRE_INGEST_FAILED, format!("`{name}` {how}: {}", tail.trim()))));
+            return Ok(Err(Trouble::new(
+                code::PRE_INGEST_FAILED,
+                format!("`{name}` {how}: {}", tail.trim()),
+            )));
         }
     }
     Ok(Ok(watch.ms()))
@@ -93,7 +99,8 @@ impl<'a> Running<'a> {
         preset: &'a Server,
         place: &'a Place,
     ) -> Result<Result<Self, (Facts, BTreeMap<String, Value>)>, Failure> {
-        let mut facts = Facts { roots: vec![place.corpus.to_string_lossy().into_owned()], ..Facts::default() };
+        let mut facts =
+            Facts { roots: vec![place.corpus.to_string_lossy().into_owned()], ..Facts::default() };
         let mut readings = BTreeMap::new();
         if preset.transport == Transport::Builtin {
             let name = preset.engine.clone().unwrap_or_default();
@@ -112,7 +119,7 @@ impl<'a> Running<'a> {
             return Ok(Ok(Self {
                 preset,
                 place,
-                speaker: Speaker::Builtin { engine: Some(engine), weights: None },
+                speaker: Speaker::Builtin { engine: Some(engine) },
                 ingest: Some(call("index", &[("path", "{corpus}")])),
                 query: Some(call("search", &[("query", "{query}"), ("limit", "{limit}")])),
                 facts,
@@ -198,7 +205,10 @@ impl<'a> Running<'a> {
                 None => {
                     self.facts.trouble = Some(Trouble::new(
                         code::NO_QUERY_TOOL,
-                        format!("no tool that answers questions among {} tools; name it under [tools.query]", tools.len()),
+                        format!(
+                            "no tool that answers questions among {} tools; name it under [tools.query]",
+                            tools.len()
+                        ),
                     ));
                 }
             }
@@ -283,9 +293,10 @@ impl<'a> Running<'a> {
                 };
                 (call.latency_ms, Raw::from(call.outcome))
             }
-            Speaker::Builtin { engine, .. } => {
+            Speaker::Builtin { engine } => {
                 let watch = Stopwatch::start();
-                let outcome = builtin(engine, tool, &args, &self.place.corpus, &self.preset.index_directories).await;
+                let outcome =
+                    builtin(engine, tool, &args, &self.place.corpus, &self.preset.index_directories).await;
                 (watch.ms(), outcome)
             }
         };

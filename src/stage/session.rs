@@ -65,7 +65,10 @@ impl Kind for Retrieval {
         }
         put("call-timeout", json!(preset.call_timeout));
         let known = super::repository(at.pipeline, at.cell).and_then(|r| r.entry.known.as_ref());
-        put("known", known.map_or(json!(AUTO_KNOWN), |known| json!([known_words(preset, known), known.file])));
+        put(
+            "known",
+            known.map_or(json!(AUTO_KNOWN), |known| json!([known_words(preset, known), known.file])),
+        );
         Ok(out)
     }
 
@@ -109,7 +112,10 @@ pub(super) fn own_key(job: &Job) -> Result<Digest, Failure> {
 }
 
 /// Prepares a bench from the ingest's state; the trouble of an ingest that failed comes back instead.
-pub(super) async fn bench<'a>(job: &'a Job, preset: &'a Server) -> Result<Result<Bench<'a>, Trouble>, Failure> {
+pub(super) async fn bench<'a>(
+    job: &'a Job,
+    preset: &'a Server,
+) -> Result<Result<Bench<'a>, Trouble>, Failure> {
     let ingest = ingest_record(job)?;
     let facts: Facts = read_facts(job, &ingest)?;
     if let Some(trouble) = facts.trouble {

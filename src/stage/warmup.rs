@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::place::Place;
 use super::raw::{Facts, Phase, Reply};
 use super::server::Running;
 use super::session::{self, Bench};
 use super::{Artifact, Failure, Job, ask, ingest};
-use crate::artifact::part;
 use crate::manifest::dataset::Warmup as Prompt;
 use crate::plan::compiled::Compiled;
 use crate::plan::key::{At, Kind, NoRecipe};
-use crate::store::Outcome;
 
 pub(super) struct Warmup;
 
@@ -56,10 +53,7 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
     Ok(session::artifact(job, &facts, &readings, &replies, bench.used.clone()))
 }
 
-async fn work(
-    job: &Job,
-    bench: &Bench<'_>,
-) -> Result<(Facts, BTreeMap<String, Value>, Vec<Reply>), Failure> {
+async fn work(job: &Job, bench: &Bench<'_>) -> Result<(Facts, BTreeMap<String, Value>, Vec<Reply>), Failure> {
     let mut running = match bench.open(job).await? {
         Ok(running) => running,
         Err((facts, readings)) => return Ok((facts, readings, Vec::new())),

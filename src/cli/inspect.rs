@@ -1,0 +1,151 @@
+//! `runs`, `status`, `show`: looking at what was done.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::args;
+use super::context;
+use super::exit::CliError;
+use super::out::Out;
+use crate::clock::rfc3339;
+use crate::report::assemble::RunView;
+use crate::store::journal::Journal;
+
+pub(super) fn runs(command: &args::Json, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
+    let store = context::existing(store)?;
+    let mut list = Vec::new();
+    for run in Journal::runs(store.root())? {
+        let view = RunView::read(&store, &run)?;
+        list.push(json!({
+            "run": run, "pipeline": view.pipeline, "started": rfc3339(view.started),
+            "state": view.state(), "nodes": view.counts(), "exit": view.ended.map(|(_, _, exit)| exit)
+        }));
+    }
+    if command.json {
+        out.json(&json!({ "runs": list }));
+        return Ok(0);
+    }
+    for run in &list {
+        let nodes = &run["nodes"];
+        out.data(&format!(
+            "{}  {}  {:<10} {}: {} executed, {} reused of {}\n",
+            run["run"].as_str().unwrap_or_default(),
+            run["started"].as_str().unwrap_or_default(),
+            run["state"].as_str().unwrap_or_default(),
+            run["pipeline"].as_str().unwrap_or_default(),
+            nodes["executed"],
+            nodes["reused"],
+            nodes["total"]
+        ));
+    }
+    Ok(0)
+}
+
+pub(super) fn status(command: &args::OneRun, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
+    let store = context::existing(store)?;
+    let run = context::run_id(&store, &command.run)?;
+    let view = RunView::read(&store, &run)?;
+    let stages: Vec<Value> = view
+        .stages
+        .iter()
+        .map(|(name, total)| {
+            let of = |id: &str| {
+                id == name || id.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('['))
+            };
+            let done: Vec<_> = view.nodes.iter().filter(|n| of(&n.id)).collect();
+            let executed = done.iter().filter(|n| n.executed).count();
+            json!({
+                "stage": name, "total": total, "executed": executed, "reused": done.len() - executed,
+                "failed": view.failed.iter().filter(|(id, ..)| of(id)).count(),
+                "blocked": view.blocked.iter().filter(|(id, _)| of(id)).count(),
+            })
+        })
+        .collect();
+    let object = json!({
+        "run": run, "pipeline": view.pipeline, "state": view.state(), "nodes": view.counts(),
+        "stages": stages, "running": view.running, "exit": view.ended.map(|(_, _, exit)| exit)
+    });
+    if command.json {
+        out.json(&object);
+        return Ok(0);
+    }
+    let mut text = format!("run {run} of {}: {}\n", view.pipeline, view.state());
+    for stage in &stages {
+        let _ = writeln!(
+            text,
+            "  {:<20} {} executed, {} reused, {} failed, {} blocked of {}",
+            stage["stage"].as_str().unwrap_or_default(),
+            stage["executed"],
+            stage["reused"],
+            stage["failed"],
+            stage["blocked"],
+            stage["total"]
+        );
+    }
+    for node in &view.running {
+        let _ = writeln!(text, "  running: {node}");
+    }
+    for (node, message, _) in &view.failed {
+        let _ = writeln!(text, "  failed: {node}: {message}");
+    }
+    out.data(&text);
+    Ok(0)
+}
+
+pub(super) fn show(command: &args::Show, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
+    let store = context::existing(store)?;
+    let run = context::run_id(&store, &command.run)?;
+    let view = RunView::read(&store, &run)?;
+    let exact = view.nodes.iter().find(|n| n.id == command.node);
+    let Some(node) = exact.or_else(|| view.nodes.iter().find(|n| n.id.starts_with(&command.node))) else {
+        if let Some((id, message, log)) = view.failed.iter().find(|(id, ..)| id.starts_with(&command.node)) {
+            out.data(&format!("{id} failed: {message}\n"));
+            if let Some(log) = log {
+                out.bytes(&store.get(log)?);
+            }
+            return Ok(0);
+        }
+        return Err(CliError::Usage(format!(
+            "run {run} has no node `{}`; `proofline status {run}` lists its stages",
+            command.node
+        )));
+    };
+    let record = &node.record;
+    match command.part.as_deref() {
+        Some("recipe") => {
+            out.bytes(&store.get(&record.recipe)?);
+            out.data("\n");
+        }
+        Some(name) => {
+            let part = record.parts.get(name).ok_or_else(|| {
+                let names: Vec<&str> = record.parts.keys().map(String::as_str).collect();
+                CliError::Usage(format!("`{}` has no part `{name}`; it has {}", node.id, names.join(", ")))
+            })?;
+            out.bytes(&store.get(&part.digest)?);
+        }
+        None => {
+            let recipe: Value = serde_json::from_slice(&store.get(&record.recipe)?).unwrap_or_default();
+            let object = json!({ "record": record, "recipe": recipe, "executed": node.executed });
+            if command.json {
+                out.json(&object);
+            } else {
+                let mut text = format!("{} ({})\n  key {}\n", node.id, record.kind, record.key);
+                let _ = writeln!(
+                    text,
+                    "  {:?} in run {}, attempt {}",
+                    record.outcome, record.run, record.attempt
+                );
+                let _ = writeln!(text, "  {} to {}", rfc3339(record.started), rfc3339(record.ended));
+                for (name, part) in &record.parts {
+                    let what = if part.tree { "folder" } else { "bytes" };
+                    let _ = writeln!(text, "  part {name}: {} {what}, {}", part.size, part.digest.short());
+                }
+                out.data(&text);
+                out.say("--part NAME prints one of them, --part recipe the recipe");
+            }
+        }
+    }
+    Ok(0)
+}

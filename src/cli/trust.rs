@@ -1,0 +1,104 @@
+//! Which programs a project's files may start.
+//!
+//! The answer is kept in the store, one program a line, so a project that is
+//! copied without its store asks again.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::args;
+use super::context;
+use super::exit::CliError;
+use super::out::Out;
+use crate::fsio::{self, Durability};
+use crate::plan::compiled::{Compiled, Work};
+use crate::stage::identity::file_of;
+
+const FILE: &str = "trusted";
+
+/// Programs other than proofline that the project's own files name: the first
+/// word of a command, and with it a script of the project.
+pub(super) fn programs(pipeline: &Compiled, shipped_pipeline: bool) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    let mut add = |words: &[String], root: &Path| {
+        let Some(first) = words.first() else { return };
+        if first == "{proofline}" {
+            return;
+        }
+        let script = words[1..].iter().find(|word| file_of(word, root).is_some());
+        out.insert(match script {
+            Some(script) => format!("{first} {script}"),
+            None => first.clone(),
+        });
+    };
+    for arm in &pipeline.arms {
+        // A shipped preset is ours; who names it on the command line has chosen it.
+        let (Some(preset), Some(_)) = (&arm.server, &arm.preset_dir) else { continue };
+        add(&preset.command, &pipeline.root);
+        for step in &preset.pre_ingest {
+            add(&step.run, &pipeline.root);
+        }
+    }
+    if !shipped_pipeline {
+        for stage in &pipeline.stages {
+            if let Work::Command(command) = &stage.work {
+                add(&command.run, &pipeline.root);
+            }
+        }
+    }
+    out
+}
+
+fn known(store: &Path) -> BTreeSet<String> {
+    let text = fsio::read_limited(&store.join(FILE), 1 << 20).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
+}
+
+/// Allows programs for this store.
+pub(super) fn allow(store: &Path, programs: &BTreeSet<String>) -> Result<(), CliError> {
+    let mut all = known(store);
+    all.extend(programs.iter().cloned());
+    let text: String = all.iter().map(|line| format!("{line}\n")).collect();
+    fsio::write_atomic(&store.join(FILE), text.as_bytes(), Durability::Synced)?;
+    Ok(())
+}
+
+/// Asks once for programs that are not allowed yet.
+pub(super) fn ensure(pipeline: &Compiled, store: &Path, yes: bool, out: &Out) -> Result<(), CliError> {
+    let trusted = known(store);
+    let fresh: BTreeSet<String> =
+        programs(pipeline, is_shipped(pipeline)).into_iter().filter(|p| !trusted.contains(p)).collect();
+    if fresh.is_empty() {
+        return Ok(());
+    }
+    let list: String = fresh.iter().map(|p| format!("\n  {p}")).collect();
+    if yes || out.ask(&format!("The project's files name programs that will be started:{list}\nAllow them?"))
+    {
+        return allow(store, &fresh);
+    }
+    Err(CliError::Usage(format!(
+        "the project's files name programs that are not allowed yet:{list}\nread them, then say `--trust` (or `proofline trust --yes`)"
+    )))
+}
+
+/// Whether the pipeline's file is compiled into the program and not on disk.
+fn is_shipped(pipeline: &Compiled) -> bool {
+    let on_disk = context::cwd().is_ok_and(|cwd| cwd.join(&pipeline.path).is_file());
+    !on_disk && !pipeline.root.join(&pipeline.path).is_file()
+}
+
+pub(super) fn trust(command: &args::Trust, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
+    let pipeline = context::compiled(&command.pipeline, false, out)?;
+    let dir = context::store_dir(store, &pipeline.root);
+    let trusted = known(&dir);
+    let named = programs(&pipeline, is_shipped(&pipeline));
+    for program in &named {
+        let mark = if trusted.contains(program) { "allowed" } else { "not allowed" };
+        out.data(&format!("{mark}\t{program}\n"));
+    }
+    if command.yes {
+        drop(crate::store::Store::open(&dir)?);
+        allow(&dir, &named)?;
+    }
+    Ok(0)
+}
