@@ -194,11 +194,10 @@ impl Check {
     }
 
     fn id(&mut self, id: &str, taken: bool, at: &KeyPath) {
-        let slug = id.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-            && id.len() <= 100
-            && id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_');
+        let slug = id.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && id.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
         if !slug {
-            let help = Some("use a-z, 0-9, `-` and `_`, first a letter or digit".to_owned());
+            let help = Some("use letters, digits, `.`, `_` and `-`, first a letter or digit".to_owned());
             self.error("bad-id", below(at, "id", None), format!("id `{id}` is not a slug"), help);
         }
         if taken {
