@@ -236,6 +236,22 @@ pub struct Grades {
     pub rows: Vec<GradeRow>,
     /// Values that belong to the node, not to a task (e.g. `ingest_s`); null: unscored.
     pub node: BTreeMap<String, Option<f64>>,
+    /// Where no question of a session found anything: what was asked and what came first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<SamplePair>,
+}
+
+/// A question beside the first result that a server gave for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SamplePair {
+    /// Task id.
+    pub task: String,
+    /// The words of the question.
+    pub question: String,
+    /// A file that would have answered it.
+    pub expected: Option<String>,
+    /// File of the first result; null: there was none.
+    pub top: Option<String>,
 }
 
 /// Grades of one task.
@@ -255,7 +271,8 @@ pub struct GradeRow {
     pub fault: Option<Fault>,
     /// Values by column; null: unscored. A column that does not apply is left out.
     pub values: BTreeMap<String, Option<f64>>,
-    /// Rank (1-based) of the first result that answers the question, in the whole list.
+    /// Rank (1-based) of the first result that answers the question, in the whole list as the
+    /// profile ranks it (the default one takes repeated paths out first).
     pub rank: Option<u64>,
 }
 

@@ -1,1 +1,39 @@
-//! (to come)
+//! The engine: runs a plan, keeps what it gives, tells the world in events.
+//!
+//! One task (the dispatcher, [`run`]) owns scheduling, the journal and the
+//! signals; executors run nodes and report back over one channel. A dry run
+//! ([`dry`]) walks the same table of nodes ([`table`]) and starts nothing.
+
+pub mod dry;
+mod executor;
+pub mod run;
+mod schedule;
+pub mod table;
+pub mod world;
+
+use crate::corpus::CorpusError;
+use crate::store::StoreError;
+
+pub use run::{Options, Summary, run};
+
+/// What keeps a run from taking place or from going on.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A corpus can't be had.
+    #[error("corpus `{repo}`: {source}")]
+    Corpus {
+        /// The repository.
+        repo: String,
+        /// Why.
+        source: CorpusError,
+    },
+    /// A selector.
+    #[error(transparent)]
+    Select(#[from] crate::plan::select::SelectError),
+    /// A task of ours ended early.
+    #[error("the engine: {0}")]
+    Internal(String),
+}

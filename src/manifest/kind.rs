@@ -40,9 +40,7 @@ impl Manifest for Pipeline {
     const KIND: FileKind = FileKind::Pipeline;
 
     fn fill(root: &mut Map<String, Value>) {
-        for (key, value) in
-            [("format", 1.into()), ("name", "unnamed".into()), ("stage", Value::Object(Map::new()))]
-        {
+        for (key, value) in [("format", 1.into()), ("name", "unnamed".into()), ("stage", Value::Object(Map::new()))] {
             root.entry(key).or_insert(value);
         }
     }

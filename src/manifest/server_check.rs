@@ -55,11 +55,7 @@ impl Check<'_> {
         let command = "add `command = [\"PROGRAM\", \"ARGUMENT\", ...]`";
         match server.transport {
             Transport::Stdio | Transport::Cli => {
-                let why = if server.transport == Transport::Stdio {
-                    "transport `stdio`"
-                } else {
-                    "transport `cli`"
-                };
+                let why = if server.transport == Transport::Stdio { "transport `stdio`" } else { "transport `cli`" };
                 if server.command.is_empty() {
                     self.missing("command", why, command);
                 }
@@ -72,11 +68,7 @@ impl Check<'_> {
             }
             Transport::Builtin => {
                 if server.engine.is_none() {
-                    self.missing(
-                        "engine",
-                        "transport `builtin`",
-                        "add `engine = \"bm25\"` or another engine",
-                    );
+                    self.missing("engine", "transport `builtin`", "add `engine = \"bm25\"` or another engine");
                 }
                 self.unused("url", "transport `builtin`", "leave it out");
                 self.unused("command", "transport `builtin`", "leave it out, or set `transport = \"stdio\"`");
@@ -94,11 +86,7 @@ impl Check<'_> {
             let help = "add `epoch = 1`, and raise it whenever the index has changed: it stands for the index in every key";
             self.missing("epoch", "an external index", help);
         } else {
-            self.unused(
-                "epoch",
-                "a preset whose index isn't external",
-                "leave it out, or set `index = \"external\"`",
-            );
+            self.unused("epoch", "a preset whose index isn't external", "leave it out, or set `index = \"external\"`");
         }
         for (at, step) in server.pre_ingest.iter().enumerate() {
             if step.run.is_empty() {
@@ -137,8 +125,7 @@ impl Check<'_> {
             let Some((name, _)) = part.split_once('}') else { continue };
             if let Some(near) = nearest(name, known.iter().copied()).filter(|_| !known.contains(&name)) {
                 let all: Vec<String> = known.iter().map(|name| format!("{{{name}}}")).collect();
-                let help =
-                    format!("did you mean `{{{near}}}`? known: {}", names(all.iter().map(String::as_str), 8));
+                let help = format!("did you mean `{{{near}}}`? known: {}", names(all.iter().map(String::as_str), 8));
                 let place = self.document.value_place(path);
                 let message = format!("`{{{name}}}` is no variable of a preset");
                 self.found.push(Diagnostic::error("unknown-variable", message).at(place, "").help(help));

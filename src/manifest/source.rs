@@ -112,13 +112,14 @@ impl Document {
             let key = file.text.get(fault.at.clone())?;
             self.earlier(key, fault.at.start)
         });
-        diagnostic.maybe_at(first.map(|range| file.place(&range)), "first given here").help(&*fault.help)
+        diagnostic
+            .maybe_at(first.map(|range| file.place(&range)), "first given here")
+            .help(&*fault.help)
     }
 
     /// The key of the same spelling that stands last before `offset`.
     fn earlier(&self, key: &str, offset: usize) -> Option<Range<usize>> {
-        let spelled =
-            |spot: &Spot| spot.key.clone().filter(|k| self.files[0].text.get(k.clone()) == Some(key));
+        let spelled = |spot: &Spot| spot.key.clone().filter(|k| self.files[0].text.get(k.clone()) == Some(key));
         self.spots.values().filter_map(spelled).filter(|k| k.end <= offset).max_by_key(|k| k.start)
     }
 
@@ -174,9 +175,9 @@ impl Document {
     /// The keys of the table at `path`, in order.
     #[must_use]
     pub fn keys(&self, path: &KeyPath) -> Vec<&str> {
-        self.get(path)
-            .and_then(Value::as_object)
-            .map_or_else(Vec::new, |table| table.keys().map(String::as_str).collect())
+        self.get(path).and_then(Value::as_object).map_or_else(Vec::new, |table| {
+            table.keys().map(String::as_str).collect()
+        })
     }
 
     fn spot(&self, path: &KeyPath) -> &Spot {
@@ -282,8 +283,7 @@ impl Walk<'_> {
         for (key, value) in entries {
             let inner = path.key(key.get_ref());
             let key_span = key.span();
-            let (json, last) =
-                self.value(value.get_ref(), &inner, Some(key_span.clone()), value.span(), depth + 1);
+            let (json, last) = self.value(value.get_ref(), &inner, Some(key_span.clone()), value.span(), depth + 1);
             end = end.max(last).max(key_span.end);
             if let Some(json) = json {
                 out.insert(key.get_ref().clone().into_owned(), json);

@@ -35,14 +35,15 @@ pub(super) fn sound_part(text: &str) -> (String, Vec<Fault>) {
     let mut faults: Vec<Fault> = Vec::new();
     while faults.len() < MOST {
         let (_, errors) = DeTable::parse_recoverable(&sound);
-        let mut errors: Vec<(Range<usize>, String)> =
-            errors.iter().map(|e| (clip(&sound, e.span().unwrap_or(0..0)), e.message().to_owned())).collect();
+        let mut errors: Vec<(Range<usize>, String)> = errors
+            .iter()
+            .map(|e| (clip(&sound, e.span().unwrap_or(0..0)), e.message().to_owned()))
+            .collect();
         errors.sort_by_key(|(span, _)| span.start);
         let hopeless = errors.len() > HOPELESS;
         let known = |at: &Range<usize>| faults.iter().any(|f| f.duplicate && f.at == *at);
         let Some((at, message)) = errors.into_iter().find(|(at, _)| !known(at)) else { break };
-        let mut fault =
-            if message == "duplicate key" { duplicate(&sound, at) } else { broken(&sound, at, &message) };
+        let mut fault = if message == "duplicate key" { duplicate(&sound, at) } else { broken(&sound, at, &message) };
         if hopeless {
             fault.blanked = Some(0..sound.len());
         }
@@ -92,8 +93,7 @@ fn duplicate(text: &str, at: Range<usize>) -> Fault {
 fn broken(text: &str, at: Range<usize>, message: &str) -> Fault {
     let line = line_start(text, at.start);
     // Inside a list no `key = value` can begin: then the list before it lacks its end.
-    let unclosed =
-        message.contains("array") && (is_statement(&text[line..]) || at.start >= text.trim_end().len());
+    let unclosed = message.contains("array") && (is_statement(&text[line..]) || at.start >= text.trim_end().len());
     let mut start = line;
     if unclosed && start > 0 && is_statement(&text[start..]) {
         start = line_start(text, start - 1);
@@ -150,8 +150,7 @@ fn explain(message: &str) -> (String, String) {
     if message.starts_with("invalid basic string") {
         return (
             "this text holds a character that must be written as an escape".to_owned(),
-            "write `\\\\` for a backslash and `\\u0000` forms for control characters, or use '...'"
-                .to_owned(),
+            "write `\\\\` for a backslash and `\\u0000` forms for control characters, or use '...'".to_owned(),
         );
     }
     if message.contains("recursion") || message.contains("recurse") {

@@ -9,6 +9,7 @@ mod confine;
 mod env;
 mod family;
 mod group;
+mod machine;
 mod memory;
 mod proc;
 mod run;
@@ -16,6 +17,7 @@ mod run;
 pub use confine::{Confine, ConfineError, ConfineReport, SUBCOMMAND, confined_main, enter, system_paths};
 pub use env::{base_env, find_program, secret};
 pub use group::{Ending, Exit, Group, SpawnError, Spec, Stdio};
+pub use machine::machine;
 pub use memory::MemoryWatch;
 pub use run::{Captured, capture, run, sweep};
 

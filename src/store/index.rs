@@ -187,6 +187,10 @@ impl Index {
         self.one("SELECT body FROM records WHERE key = ?1 AND accepted = 1", &[&key.bytes().as_slice()])
     }
 
+    pub(super) fn record(&self, digest: &Digest) -> Result<Option<Record>, StoreError> {
+        self.one("SELECT body FROM records WHERE digest = ?1", &[&digest.bytes().as_slice()])
+    }
+
     pub(super) fn newest_attempt(&self, key: &Digest) -> Result<Option<Record>, StoreError> {
         self.one(
             "SELECT body FROM records WHERE key = ?1 ORDER BY ended DESC, id DESC LIMIT 1",

@@ -205,8 +205,15 @@ impl Store {
         Ok(complete.then_some(record))
     }
 
-    /// Accepted records of all keys with complete objects, by key: for a plan
-    /// of many nodes.
+    /// The record of this digest.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn record(&self, digest: &Digest) -> Result<Option<Record>, StoreError> {
+        self.index().record(digest)
+    }
+
+    /// The newest attempt of a key, accepted or not.
     ///
     /// # Errors
     /// When the index fails.
@@ -214,7 +221,7 @@ impl Store {
         self.index().newest_attempt(key)
     }
 
-    /// The newest record (accepted or not) of a cell: pipeline and node id.
+    /// The newest record, accepted or not, of a cell: pipeline and node id.
     ///
     /// # Errors
     /// When the index fails.

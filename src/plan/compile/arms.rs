@@ -8,8 +8,8 @@ use crate::diag::{Diagnostic, Place};
 use crate::manifest::names::{SLUG_WORDS, is_slug};
 use crate::manifest::path::KeyPath;
 use crate::manifest::pipeline;
-use crate::manifest::project::is_path;
 use crate::manifest::templated::Templated;
+use crate::manifest::project::is_path;
 use crate::plan::compiled::Arm;
 
 /// The arms, and what is unsure of them.
@@ -60,12 +60,7 @@ pub(super) fn read(cx: &mut Cx<'_>, params: &Params, data: &Data) -> Arms {
                 Some(entries) => {
                     if entries.is_empty() {
                         let help = "name at least one entry";
-                        cx.error(
-                            "empty",
-                            format!("`{path}` makes no arm: its list is empty"),
-                            cx.at(&path.key("over")),
-                            help,
-                        );
+                        cx.error("empty", format!("`{path}` makes no arm: its list is empty"), cx.at(&path.key("over")), help);
                         out.unsure = true;
                     }
                     for entry in entries {
@@ -113,9 +108,7 @@ fn one(
     };
     let name = match (entry, &preset) {
         (None, _) => table.to_owned(),
-        (Some(entry), Some(preset)) if is_path(entry) && server.as_deref() == Some(entry) => {
-            preset.server.name.clone()
-        }
+        (Some(entry), Some(preset)) if is_path(entry) && server.as_deref() == Some(entry) => preset.server.name.clone(),
         (Some(entry), _) => entry.to_owned(),
     };
     if !is_slug(&name) {
@@ -127,8 +120,7 @@ fn one(
     if let Some(first) = out.arms.iter().position(|arm| arm.name == name) {
         let error = Diagnostic::error("duplicate-arm", format!("there are two arms named `{name}`"));
         let error = error.at(place, "again here").at(out.places[first].clone(), "first here");
-        cx.found
-            .push(error.help("an arm made by `over` is named by its entry; give the other one another name"));
+        cx.found.push(error.help("an arm made by `over` is named by its entry; give the other one another name"));
         return;
     }
     let (server, preset_dir) = preset.map_or((None, None), |preset| (Some(preset.server), preset.dir));
@@ -158,10 +150,7 @@ fn equal(cx: &mut Cx<'_>, out: &Arms) {
         }
         let same = out.arms[..at].iter().position(|earlier| content(earlier) == content(arm));
         let Some(first) = same else { continue };
-        let message = format!(
-            "the arms `{}` and `{}` are equal in all but their names",
-            out.arms[first].name, arm.name
-        );
+        let message = format!("the arms `{}` and `{}` are equal in all but their names", out.arms[first].name, arm.name);
         let error = Diagnostic::error("equal-arms", message).at(out.places[at].clone(), "this arm");
         let error = error.at(out.places[first].clone(), "equals this one");
         cx.found.push(error.help("take one out, or, to compare an arm with itself on purpose, give each its own `draw = \"LABEL\"`"));

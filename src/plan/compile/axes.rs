@@ -99,12 +99,7 @@ impl Reader<'_> {
     fn arm_names(&self, cx: &mut Cx<'_>, name: &str, path: &KeyPath) -> Option<Vec<AxisValue>> {
         if name != ARM {
             let message = format!("\"all\" means all arms, and only the axis `{ARM}` runs over them");
-            cx.error(
-                "bad-axis",
-                message,
-                cx.at(path),
-                format!("rename `{name}` to `{ARM}`, or list its values"),
-            );
+            cx.error("bad-axis", message, cx.at(path), format!("rename `{name}` to `{ARM}`, or list its values"));
             return None;
         }
         if !self.arms.declared {
@@ -127,8 +122,7 @@ impl Reader<'_> {
         for (at, value) in placed.iter().enumerate() {
             if let Some(first) = placed[..at].iter().find(|earlier| earlier.text == value.text) {
                 let message = format!("the axis `{name}` has the value `{}` twice", short(&value.text));
-                let error =
-                    Diagnostic::error("duplicate-value", message).at(value.place.clone(), "again here");
+                let error = Diagnostic::error("duplicate-value", message).at(value.place.clone(), "again here");
                 cx.found.push(error.at(first.place.clone(), "first here").help("take one out"));
                 sound = false;
             }
@@ -142,12 +136,7 @@ impl Reader<'_> {
         let odd = |c: char| c.is_control() || c.is_whitespace() || ",[]={}\"'\\*".contains(c);
         if text.is_empty() || text.len() > 200 || text.contains(odd) {
             let help = "values stand in the names of nodes, so they have no spaces and none of , [ ] = { } * and quotes";
-            cx.error(
-                "bad-value",
-                format!("`{}` can't be a value of the axis `{axis}`", short(text)),
-                place.clone(),
-                help,
-            );
+            cx.error("bad-value", format!("`{}` can't be a value of the axis `{axis}`", short(text)), place.clone(), help);
             return false;
         }
         if axis == ARM {
@@ -193,11 +182,7 @@ impl Reader<'_> {
             let picked = pick(&set, &keep, sample, cx.pipeline.seed);
             if picked.is_empty() {
                 let message = format!("the axis `{name}` takes no question of `{repo}`");
-                let help = if set.question.is_empty() {
-                    "it has none: write questions for it"
-                } else {
-                    "widen `where`"
-                };
+                let help = if set.question.is_empty() { "it has none: write questions for it" } else { "widen `where`" };
                 cx.warning("no-questions", message, cx.at(path), help);
             }
             self.out.tasks.entry(repo.clone()).or_default().extend(picked.iter().cloned());
@@ -216,8 +201,7 @@ impl Reader<'_> {
         path: &KeyPath,
     ) -> Option<(Vec<(String, Place)>, Option<usize>)> {
         let place = cx.at(path);
-        let parent =
-            template::lone(text).filter(|e| e.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+        let parent = template::lone(text).filter(|e| e.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
         let Some(parent) = parent.filter(|p| !RESERVED.contains(p)) else {
             let others = template::references(text).unwrap_or_default();
             if let Some(Reference::Name(axis)) = others.iter().find(|r| matches!(r, Reference::Name(_))) {
@@ -243,21 +227,14 @@ impl Reader<'_> {
         };
         if parent != REPO {
             let message = format!("the axis `{parent}` holds no repositories");
-            cx.error(
-                "bad-axis",
-                message,
-                place,
-                format!("questions come from the axis `{REPO}`, or from one repository by name"),
-            );
+            cx.error("bad-axis", message, place, format!("questions come from the axis `{REPO}`, or from one repository by name"));
             return None;
         }
         if !self.out.sure[index] {
             return None;
         }
         let values = &self.out.axes[index].values;
-        let placed = |v: &AxisValue| {
-            (v.text.clone(), self.out.places.get(&v.text).cloned().unwrap_or_else(|| place.clone()))
-        };
+        let placed = |v: &AxisValue| (v.text.clone(), self.out.places.get(&v.text).cloned().unwrap_or_else(|| place.clone()));
         Some((values.iter().map(placed).collect(), Some(index)))
     }
 
@@ -277,12 +254,7 @@ impl Reader<'_> {
         let cells = counted.fold(1u64, |n, at| n.saturating_mul(axes[at].values.len().max(1) as u64));
         if cells > MOST_CELLS {
             let message = format!("the matrix has {cells} cells, more than {MOST_CELLS}");
-            cx.error(
-                "too-many-cells",
-                message,
-                cx.table(&KeyPath::of(&["axes"])),
-                "take smaller samples or fewer replicates",
-            );
+            cx.error("too-many-cells", message, cx.table(&KeyPath::of(&["axes"])), "take smaller samples or fewer replicates");
         }
     }
 }
@@ -302,8 +274,7 @@ impl Keep {
         let mut sound = true;
         for (field, wanted) in keep {
             let Some(known) = FIELDS.into_iter().find(|f| f == field) else {
-                let what =
-                    Unknown { code: "unknown-field", noun: "field of a question", table: None, none: "" };
+                let what = Unknown { code: "unknown-field", noun: "field of a question", table: None, none: "" };
                 cx.unknown(&what, field, &FIELDS.map(str::to_owned), cx.key(&path.key(field)));
                 sound = false;
                 continue;
@@ -324,12 +295,7 @@ impl Keep {
                 };
                 let here = path.key(field).index(at);
                 let place = if cx.has(&here) { cx.at(&here) } else { cx.at(&path.key(field)) };
-                cx.error(
-                    "not-a-choice",
-                    format!("no question has the {field} `{}`", short(value)),
-                    place,
-                    help,
-                );
+                cx.error("not-a-choice", format!("no question has the {field} `{}`", short(value)), place, help);
                 sound = false;
             }
             out.push((known, wanted.0.clone()));
@@ -390,12 +356,7 @@ mod tests {
             mentions: Vec::new(),
             content: Vec::new(),
         };
-        QuestionSet {
-            format: 1,
-            repo: "r".to_owned(),
-            warmup: Vec::new(),
-            question: (0..n).map(question).collect(),
-        }
+        QuestionSet { format: 1, repo: "r".to_owned(), warmup: Vec::new(), question: (0..n).map(question).collect() }
     }
 
     #[test]

@@ -95,9 +95,7 @@ impl Params {
         let help = match near {
             Some(near) => format!("did you mean `{near}`? this pipeline's parameters: {all}"),
             None if self.declared.is_empty() => "this pipeline has no parameters".to_owned(),
-            None => {
-                format!("this pipeline's parameters: {all}; and corpus.NAME for the source of a repository")
-            }
+            None => format!("this pipeline's parameters: {all}; and corpus.NAME for the source of a repository"),
         };
         cx.error("unknown-param", format!("there is no parameter `{}`", short(name)), set.name_place(), help);
     }
@@ -107,12 +105,7 @@ impl Params {
         let default = path.key("default");
         let Some(kind) = Type::of(&param.default) else {
             let help = "a default is a text, a number, true or false, or a list of texts";
-            cx.error(
-                "bad-param",
-                format!("the default of `{name}` has no type that a parameter can have"),
-                cx.at(&default),
-                help,
-            );
+            cx.error("bad-param", format!("the default of `{name}` has no type that a parameter can have"), cx.at(&default), help);
             return None;
         };
         if param.list && kind != Type::List {
@@ -143,10 +136,7 @@ impl Params {
         };
         let entries = set.entries();
         let place = |at: Option<usize>| {
-            Some(
-                at.and_then(|at| entries.get(at))
-                    .map_or_else(|| set.value_place(), |(_, place)| place.clone()),
-            )
+            Some(at.and_then(|at| entries.get(at)).map_or_else(|| set.value_place(), |(_, place)| place.clone()))
         };
         self.allowed(cx, name, param, &value, &place).then_some(value)
     }
@@ -177,10 +167,8 @@ impl Params {
                 Type::Flag => choice.is_boolean(),
             };
             if !fits {
-                let message =
-                    format!("the choice {choice} isn't {}, as the default of `{name}` is", kind.words());
-                let error =
-                    Diagnostic::error("bad-param", message).at(cx.at(&path.key("choices").index(at)), "");
+                let message = format!("the choice {choice} isn't {}, as the default of `{name}` is", kind.words());
+                let error = Diagnostic::error("bad-param", message).at(cx.at(&path.key("choices").index(at)), "");
                 let error = error.at(cx.at(&path.key("default")), "the default");
                 cx.found.push(error.help("choices have the type of the default"));
             }
@@ -205,8 +193,7 @@ impl Params {
             let above = param.max.filter(|max| number > *max).map(|max| ("max", "largest", max));
             if let Some((key, word, bound)) = below.or(above) {
                 let here = place(None).unwrap_or_else(|| cx.at(&default));
-                let error =
-                    Diagnostic::error("out-of-range", format!("`{name}` can't be {value}")).at(here, "");
+                let error = Diagnostic::error("out-of-range", format!("`{name}` can't be {value}")).at(here, "");
                 let error = error.at(cx.at(&path.key(key)), "the bound");
                 cx.found.push(error.help(format!("the {word} value allowed is {bound}")));
                 sound = false;
@@ -222,18 +209,13 @@ impl Params {
             if choices.iter().any(same) {
                 continue;
             }
-            let here =
-                place(at).unwrap_or_else(|| cx.at(&at.map_or(default.clone(), |at| default.index(at))));
+            let here = place(at).unwrap_or_else(|| cx.at(&at.map_or(default.clone(), |at| default.index(at))));
             let word = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
             let all: Vec<String> = choices.iter().map(word).collect();
             let near = nearest(&word(given), all.iter().map(String::as_str)).map(str::to_owned);
             let listed = names(all.iter().map(String::as_str), 24);
-            let help = near.map_or_else(
-                || format!("allowed: {listed}"),
-                |n| format!("did you mean `{n}`? allowed: {listed}"),
-            );
-            let error =
-                Diagnostic::error("not-a-choice", format!("`{name}` can't be `{}`", short(&word(given))));
+            let help = near.map_or_else(|| format!("allowed: {listed}"), |n| format!("did you mean `{n}`? allowed: {listed}"));
+            let error = Diagnostic::error("not-a-choice", format!("`{name}` can't be `{}`", short(&word(given))));
             cx.found.push(error.at(here, "").at(cx.at(&path.key("choices")), "the choices").help(help));
             sound = false;
         }

@@ -42,13 +42,7 @@ pub(super) fn value(
         }
         let (help, axis) = match name.as_str() {
             "item" => ("`item` is an entry of an arm's `over`; this has none".to_owned(), false),
-            _ => (
-                format!(
-                    "here only `params.NAME` is known{}",
-                    if item.is_some() { ", and `item`" } else { "" }
-                ),
-                true,
-            ),
+            _ => (format!("here only `params.NAME` is known{}", if item.is_some() { ", and `item`" } else { "" }), true),
         };
         let what = if axis && cx.has(&KeyPath::of(&["axes", name])) {
             format!("the axis `{name}` has no value yet in the template `{}`", short(text))
@@ -79,13 +73,7 @@ pub(super) fn bad_template(cx: &mut Cx<'_>, error: &template::TemplateError, pla
 }
 
 /// Fills in a text that must stay a text.
-pub(super) fn text(
-    cx: &mut Cx<'_>,
-    params: &Params,
-    item: Option<&str>,
-    text: &str,
-    path: &KeyPath,
-) -> Option<String> {
+pub(super) fn text(cx: &mut Cx<'_>, params: &Params, item: Option<&str>, text: &str, path: &KeyPath) -> Option<String> {
     let place = cx.at(path);
     match value(cx, params, item, text, &place)? {
         Value::String(text) => Some(text),
@@ -119,8 +107,7 @@ pub(super) fn list(
         Templated::Template(written) => {
             let place = cx.at(path);
             let found = value(cx, params, None, written, &place)?;
-            let entries: Option<Vec<String>> =
-                found.as_array().and_then(|list| list.iter().map(word).collect());
+            let entries: Option<Vec<String>> = found.as_array().and_then(|list| list.iter().map(word).collect());
             let Some(entries) = entries else {
                 wrong(cx, params, written, path, &found, "a list of texts");
                 return None;
@@ -169,8 +156,7 @@ pub(super) fn count(
             Some(text) => text,
             None => found.to_string(),
         };
-        let error =
-            Diagnostic::error("out-of-range", format!("`{path}` can't be {found}")).at(cx.at(path), "");
+        let error = Diagnostic::error("out-of-range", format!("`{path}` can't be {found}")).at(cx.at(path), "");
         let error = origin(cx, params, error, &written);
         cx.found.push(error.help(format!("write a whole number from {least} to {most}")));
     }
@@ -186,14 +172,7 @@ fn number_text(value: Option<&Value>) -> Option<String> {
 }
 
 /// Reports that a template yields another type than is wanted.
-pub(super) fn wrong(
-    cx: &mut Cx<'_>,
-    params: &Params,
-    text: &str,
-    path: &KeyPath,
-    found: &Value,
-    expected: &str,
-) {
+pub(super) fn wrong(cx: &mut Cx<'_>, params: &Params, text: &str, path: &KeyPath, found: &Value, expected: &str) {
     let words = match found {
         Value::Null => "nothing".to_owned(),
         Value::Array(_) => "a list".to_owned(),

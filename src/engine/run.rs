@@ -1,0 +1,474 @@
+//! The dispatcher: one task that owns scheduling, the journal and the signals.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_util::sync::CancellationToken;
+
+use super::EngineError;
+use super::executor::{self, Ended, Message, Task};
+use super::schedule::{Schedule, Wants};
+use super::table::{Status, Table};
+use super::world::World;
+use crate::clock::Clock;
+use crate::corpus::Corpus;
+use crate::digest::Digest;
+use crate::event::{Counts, Event, RunState};
+use crate::plan::key::{Keyed, NoRecipe};
+use crate::stage::{Failure, Job};
+use crate::store::journal::JournalWriter;
+use crate::store::{Outcome, Published, Record, Store, StoreError};
+
+/// How a run is to be done.
+pub struct Options {
+    /// Nodes to run at once at most.
+    pub jobs: usize,
+    /// Go on with independent nodes after one has failed.
+    pub keep_going: bool,
+    /// Flags of the nodes to run; none: all.
+    pub chosen: Option<Vec<bool>>,
+    /// Told to stop taking nodes.
+    pub stop: CancellationToken,
+    /// Told to end running nodes too.
+    pub kill: CancellationToken,
+    /// The program itself.
+    pub exe: PathBuf,
+    /// What time it is.
+    pub clock: Clock,
+    /// Keys that must be executed although they have an artifact.
+    pub again: Vec<usize>,
+}
+
+/// How a run went.
+pub struct Summary {
+    /// How it ended.
+    pub state: RunState,
+    /// Counts of nodes.
+    pub counts: Counts,
+    /// The table with the records of this run.
+    pub table: Table,
+}
+
+/// Runs what is not in the store.
+///
+/// Events go to `listen` as well as to the journal; [`Event::RunEnded`] is
+/// left to the caller, who knows the exit code.
+///
+/// # Errors
+/// When the store fails; what had been published stays.
+pub async fn run(
+    table: Table,
+    world: World,
+    store: Arc<Store>,
+    corpora: Arc<BTreeMap<String, Corpus>>,
+    journal: &mut JournalWriter,
+    options: Options,
+    listen: &mut (dyn FnMut(&Event) + Send),
+) -> Result<Summary, EngineError> {
+    let (send, receive) = unbounded_channel();
+    let chains = table.graph.chains();
+    let pools = table.pipeline.pools.iter().map(|(n, p)| (n.clone(), p.clone()));
+    let schedule = Schedule::new(options.jobs, pools);
+    let pending: Vec<u32> = table
+        .graph
+        .nodes
+        .iter()
+        .map(|node| u32::try_from(node.needs.iter().map(Vec::len).sum::<usize>()).unwrap_or(u32::MAX))
+        .collect();
+    let mut dispatcher = Dispatcher {
+        table,
+        world,
+        store,
+        corpora,
+        journal,
+        options,
+        listen,
+        send,
+        schedule,
+        chains,
+        pending,
+        ready: Vec::new(),
+        keyed: HashMap::new(),
+        in_flight: HashMap::new(),
+        waiting_for: HashMap::new(),
+        reused: BTreeMap::new(),
+        counts: Counts::default(),
+        ended: Vec::new(),
+        halted: false,
+    };
+    dispatcher.go(receive).await
+}
+
+struct Dispatcher<'a> {
+    table: Table,
+    world: World,
+    store: Arc<Store>,
+    corpora: Arc<BTreeMap<String, Corpus>>,
+    journal: &'a mut JournalWriter,
+    options: Options,
+    listen: &'a mut (dyn FnMut(&Event) + Send),
+    send: UnboundedSender<Message>,
+    schedule: Schedule,
+    chains: Vec<u32>,
+    /// Per node: needs that have not ended yet.
+    pending: Vec<u32>,
+    /// Nodes all of whose needs have ended.
+    ready: Vec<usize>,
+    /// Recipes of nodes in the queue.
+    keyed: HashMap<usize, Keyed>,
+    /// Key of what runs, and the node that runs it.
+    in_flight: HashMap<Digest, usize>,
+    /// Nodes that wait for another node of the same key.
+    waiting_for: HashMap<usize, Vec<usize>>,
+    /// Reused nodes that are not in the journal yet, by stage.
+    reused: BTreeMap<usize, Vec<(String, Digest)>>,
+    counts: Counts,
+    /// Ended nodes that are not published yet.
+    ended: Vec<Ended>,
+    /// Nothing more is taken: a failure without `keep_going`, or a signal.
+    halted: bool,
+}
+
+impl Dispatcher<'_> {
+    async fn go(mut self, mut receive: UnboundedReceiver<Message>) -> Result<Summary, EngineError> {
+        self.counts.total = self.table.graph.nodes.len() as u64;
+        if let Some(chosen) = &self.options.chosen {
+            self.counts.total = chosen.iter().filter(|c| **c).count() as u64;
+        }
+        for node in (0..self.table.graph.nodes.len()).rev() {
+            if self.pending[node] == 0 {
+                self.ready.push(node);
+            }
+        }
+        let (mut stopped, mut killed) = (false, false);
+        loop {
+            self.settle_ready()?;
+            self.start_nodes();
+            if self.schedule.running() == 0 && (self.halted || self.schedule.waiting() == 0) {
+                break;
+            }
+            let stop = self.options.stop.clone();
+            let kill = self.options.kill.clone();
+            tokio::select! {
+                message = receive.recv() => {
+                    if let Some(message) = message {
+                        self.take(message)?;
+                    }
+                    // Everything that has ended meanwhile is published with one sync.
+                    while let Ok(message) = receive.try_recv() {
+                        self.take(message)?;
+                    }
+                    self.publish().await?;
+                }
+                () = stop.cancelled(), if !stopped => {
+                    stopped = true;
+                    self.halted = true;
+                    self.tell(Event::Cancelled { step: 1 });
+                }
+                () = kill.cancelled(), if !killed => {
+                    killed = true;
+                    self.halted = true;
+                    self.tell(Event::Cancelled { step: 2 });
+                }
+                // A pool's minute may have passed.
+                () = tokio::time::sleep(std::time::Duration::from_millis(200)),
+                    if self.schedule.waiting() > 0 => {}
+            }
+        }
+        self.flush_reused();
+        self.journal.sync()?;
+        let state = if self.counts.failed > 0 {
+            RunState::Failed
+        } else if self.counts.executed + self.counts.reused < self.counts.total {
+            RunState::Incomplete
+        } else {
+            RunState::Complete
+        };
+        Ok(Summary { state, counts: self.counts, table: self.table })
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.journal.add(&event);
+        (self.listen)(&event);
+    }
+
+    fn take(&mut self, message: Message) -> Result<(), EngineError> {
+        match message {
+            Message::Event(event) => {
+                let started = matches!(event, Event::Started { .. });
+                self.tell(event);
+                if started {
+                    self.journal.sync()?;
+                }
+            }
+            Message::Ended(ended) => {
+                // A slot is free at the end; dependents wait for the publication.
+                let stage = self.table.graph.nodes[ended.node].stage;
+                let pipeline = Arc::clone(&self.table.pipeline);
+                self.schedule.free(Wants::of(&pipeline.stages[stage]));
+                self.ended.push(*ended);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives keys to the nodes whose needs have ended, and reuses what is in the store.
+    fn settle_ready(&mut self) -> Result<(), EngineError> {
+        while let Some(node) = self.ready.pop() {
+            if self.options.chosen.as_ref().is_some_and(|chosen| !chosen[node]) {
+                self.table.status[node] = Status::Skipped;
+                self.released(node);
+                continue;
+            }
+            if let Some(by) = self.table.blocked_by(node) {
+                self.table.status[node] = Status::Blocked;
+                self.counts.blocked += 1;
+                let (id, by) = (self.table.id(node), self.table.id(by));
+                self.tell(Event::Blocked { node: id, by });
+                self.released(node);
+                continue;
+            }
+            match self.table.keyed(node, &self.world) {
+                Ok(keyed) => self.settle(node, keyed)?,
+                Err(NoRecipe::Wait(what) | NoRecipe::Impossible(what)) => {
+                    self.fail(node, None, &Failure {
+                        cause: crate::manifest::pipeline::Cause::Spawn,
+                        message: what,
+                        log: Vec::new(),
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, node: usize, keyed: Keyed) -> Result<(), EngineError> {
+        self.table.keys[node] = Some(keyed.key);
+        if let Some(other) = self.in_flight.get(&keyed.key) {
+            self.waiting_for.entry(*other).or_default().push(node);
+            return Ok(());
+        }
+        let again = self.options.again.contains(&node);
+        if !again && let Some(record) = self.store.hit(&keyed.key)? {
+            self.reuse(node, Arc::new(record));
+            return Ok(());
+        }
+        self.in_flight.insert(keyed.key, node);
+        self.keyed.insert(node, keyed);
+        self.table.status[node] = Status::Due;
+        self.schedule.push(node, self.chains[node]);
+        Ok(())
+    }
+
+    fn reuse(&mut self, node: usize, record: Arc<Record>) {
+        self.counts.reused += 1;
+        let stage = self.table.graph.nodes[node].stage;
+        self.reused.entry(stage).or_default().push((self.table.id(node), record.key));
+        self.table.status[node] = Status::Done(record);
+        self.released(node);
+    }
+
+    /// Counts a node as ended for those that need it.
+    fn released(&mut self, node: usize) {
+        for at in 0..self.table.graph.nodes[node].dependents.len() {
+            let below = self.table.graph.nodes[node].dependents[at] as usize;
+            self.pending[below] -= 1;
+            if self.pending[below] == 0 {
+                self.ready.push(below);
+            }
+        }
+    }
+
+    fn flush_reused(&mut self) {
+        for (stage, nodes) in std::mem::take(&mut self.reused) {
+            let stage = self.table.pipeline.stages[stage].name.clone();
+            self.tell(Event::Reused { stage, nodes });
+        }
+    }
+
+    fn start_nodes(&mut self) {
+        while !self.halted {
+            let pipeline = Arc::clone(&self.table.pipeline);
+            let nodes = &self.table.graph.nodes;
+            let Some(node) = self.schedule.next(|n| Wants::of(&pipeline.stages[nodes[n].stage])) else { break };
+            self.flush_reused();
+            self.start(node);
+        }
+    }
+
+    fn start(&mut self, node: usize) {
+        let Some(keyed) = self.keyed.remove(&node) else { return };
+        let stage_index = self.table.graph.nodes[node].stage;
+        let pipeline = Arc::clone(&self.table.pipeline);
+        let stage = &pipeline.stages[stage_index];
+        let cell = self.table.graph.cell(&pipeline, node);
+        let id = self.table.id(node);
+        let record = Record {
+            format: 1,
+            key: keyed.key,
+            recipe: keyed.key,
+            pipeline: pipeline.name.clone(),
+            node: id.clone(),
+            kind: stage.kind().to_owned(),
+            parts: BTreeMap::new(),
+            outcome: Outcome::Done,
+            used: BTreeMap::new(),
+            origin: self.store.origin().to_owned(),
+            run: self.journal.run().to_owned(),
+            attempt: 1,
+            started: 0,
+            ended: 0,
+            machine: None,
+            unconfined: None,
+            usd: None,
+        };
+        let task = Task {
+            node,
+            id,
+            record,
+            canonical: keyed.canonical,
+            effect: stage.effect,
+            retry: stage.retry.clone(),
+            clock: self.options.clock,
+        };
+        let arm = self.table.arm(&cell);
+        let needs = self.table.inputs(node);
+        let (store, corpora) = (Arc::clone(&self.store), Arc::clone(&self.corpora));
+        let (exe, cancel, recipe) = (self.options.exe.clone(), self.options.kill.clone(), keyed.recipe);
+        let make_pipeline = Arc::clone(&self.table.pipeline);
+        let make = move |scratch: PathBuf, marker: String| Job {
+            pipeline: Arc::clone(&make_pipeline),
+            stage: stage_index,
+            cell: cell.clone(),
+            arm,
+            needs: needs.clone(),
+            store: Arc::clone(&store),
+            corpora: Arc::clone(&corpora),
+            scratch,
+            exe: exe.clone(),
+            marker,
+            cancel: cancel.clone(),
+            recipe: recipe.clone(),
+        };
+        tokio::spawn(executor::execute(task, make, self.store.tmp(), self.send.clone()));
+    }
+
+    /// Publishes what has ended: objects, records, one sync, then the events.
+    async fn publish(&mut self) -> Result<(), EngineError> {
+        if self.ended.is_empty() {
+            return Ok(());
+        }
+        let (mut batch, mut done, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        for ended in std::mem::take(&mut self.ended) {
+            match ended.result {
+                Ok(publication) => {
+                    batch.push(publication);
+                    done.push((ended.node, ended.wall_ms));
+                }
+                Err(failure) => {
+                    let key = self.table.keys[ended.node];
+                    if failure.message == "cancelled" {
+                        self.undone(ended.node);
+                    } else {
+                        self.fail(ended.node, key, &failure)?;
+                    }
+                }
+            }
+            kept.push(ended.scratch);
+        }
+        let store = Arc::clone(&self.store);
+        let published = tokio::task::spawn_blocking(move || {
+            let published = store.publish(batch);
+            drop(kept);
+            published
+        })
+        .await
+        .map_err(|e| EngineError::Internal(e.to_string()))??;
+        for ((node, wall_ms), published) in done.into_iter().zip(published) {
+            self.finish(node, wall_ms, published)?;
+        }
+        self.journal.sync()?;
+        Ok(())
+    }
+
+    fn finish(&mut self, node: usize, wall_ms: u64, published: Published) -> Result<(), EngineError> {
+        let Published { record, digest, accepted } = published;
+        self.counts.executed += 1;
+        self.tell(Event::Done {
+            node: self.table.id(node),
+            key: record.key,
+            record: digest,
+            state: record.state(),
+            wall_ms,
+        });
+        // First writer wins: when another run was faster, its result is the one to go on with.
+        let record = if accepted || record.outcome == Outcome::Error {
+            record
+        } else {
+            self.differs(node, &record)?;
+            self.store.hit(&record.key)?.unwrap_or(record)
+        };
+        let record = Arc::new(record);
+        self.in_flight.remove(&record.key);
+        self.table.status[node] = Status::Done(Arc::clone(&record));
+        for twin in self.waiting_for.remove(&node).unwrap_or_default() {
+            self.reuse(twin, Arc::clone(&record));
+        }
+        self.released(node);
+        Ok(())
+    }
+
+    /// Notes a second result of a pure node that is not the first.
+    fn differs(&mut self, node: usize, second: &Record) -> Result<(), StoreError> {
+        let pure = self.table.pipeline.stages[self.table.graph.nodes[node].stage].effect
+            == crate::manifest::pipeline::Effect::Pure;
+        if let Some(first) = self.store.hit(&second.key)?
+            && pure
+            && first.parts.iter().any(|(name, part)| {
+                name != crate::artifact::part::META && second.parts.get(name) != Some(part)
+            })
+        {
+            let id = self.table.id(node);
+            self.tell(Event::Note {
+                message: format!("`{id}` says that it is pure, but a second run gave other bytes; the first result stays"),
+            });
+        }
+        Ok(())
+    }
+
+    /// A node that was ended by a signal: neither done nor failed.
+    fn undone(&mut self, node: usize) {
+        if let Some(key) = self.table.keys[node] {
+            self.in_flight.remove(&key);
+        }
+        self.table.status[node] = Status::Open;
+    }
+
+    fn fail(&mut self, node: usize, key: Option<Digest>, failure: &Failure) -> Result<(), EngineError> {
+        let log = if failure.log.is_empty() { None } else { Some(self.store.put(&failure.log)?) };
+        self.counts.failed += 1;
+        self.table.status[node] = Status::Failed;
+        if let Some(key) = key {
+            self.in_flight.remove(&key);
+        }
+        self.tell(Event::Failed {
+            node: self.table.id(node),
+            key,
+            cause: Some(failure.cause),
+            message: failure.message.clone(),
+            log,
+        });
+        for twin in self.waiting_for.remove(&node).unwrap_or_default() {
+            self.counts.failed += 1;
+            self.table.status[twin] = Status::Failed;
+            self.released(twin);
+        }
+        if !self.options.keep_going {
+            self.halted = true;
+        }
+        self.released(node);
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! The registry of graders: what each reads and which metrics it gives.
+
+use crate::artifact::part;
+use crate::manifest::pipeline::Kind;
+
+/// A part that a grader reads, and the kind of stage whose (read) artifact holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartNeed {
+    /// Kind of stage.
+    pub of: Kind,
+    /// Name of the part.
+    pub part: &'static str,
+}
+
+/// One grader.
+#[derive(Clone, Copy, Debug)]
+pub struct GraderDef {
+    /// Name as manifests use it.
+    pub name: &'static str,
+    /// Version; bumped when its numbers change for equal inputs. In the recipe.
+    pub version: u32,
+    /// Parts that it reads. In the recipe by their digests.
+    pub parts: &'static [PartNeed],
+    /// Metrics that it gives.
+    pub metrics: &'static [&'static str],
+    /// Fields of a task that it reads. In the recipe by their values.
+    pub task_fields: &'static [&'static str],
+    /// What it does, in one line.
+    pub about: &'static str,
+}
+
+const RESULTS: PartNeed = PartNeed { of: Kind::Session, part: part::RESULTS };
+const TIMING: PartNeed = PartNeed { of: Kind::Session, part: part::TIMING };
+const INGEST: PartNeed = PartNeed { of: Kind::Ingest, part: part::INGEST };
+
+static GRADERS: [GraderDef; 3] = [
+    GraderDef {
+        name: "ranking",
+        version: 1,
+        parts: &[RESULTS],
+        metrics: &[
+            "hit@1",
+            "hit@3",
+            "hit@5",
+            "hit@10",
+            "symbol_hit@5",
+            "mrr",
+            "map",
+            "ndcg@10",
+            "recall@10",
+            "precision@10",
+            "calls",
+        ],
+        task_fields: &["kind", "difficulty", "prompt", "files", "symbols", "mentions"],
+        about: "where in the list of results the expected files and symbols are",
+    },
+    GraderDef {
+        name: "latency",
+        version: 1,
+        parts: &[TIMING, RESULTS],
+        metrics: &["latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "latency_p95_s"],
+        task_fields: &["kind", "difficulty"],
+        about: "time per question over successful calls",
+    },
+    GraderDef {
+        name: "resources",
+        version: 1,
+        parts: &[INGEST, TIMING],
+        metrics: &["ingest_s", "rss_mib", "index_mib", "footprint"],
+        task_fields: &[],
+        about: "what indexing and answering cost: time, memory, disk",
+    },
+];
+
+/// Every grader, by name.
+pub fn graders() -> &'static [GraderDef] {
+    &GRADERS
+}
+
+/// The grader of this name.
+pub fn grader(name: &str) -> Option<&'static GraderDef> {
+    GRADERS.iter().find(|g| g.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grade::metric::{metric, metrics};
+
+    #[test]
+    fn graders_and_metrics_cover_each_other() {
+        for g in graders() {
+            for m in g.metrics {
+                assert!(metric(m).is_some(), "{m}");
+            }
+        }
+        for m in metrics() {
+            assert_eq!(graders().iter().filter(|g| g.metrics.contains(&m.name)).count(), 1, "{}", m.name);
+        }
+        assert!(grader("nothing").is_none());
+    }
+}

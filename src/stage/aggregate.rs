@@ -1,0 +1,193 @@
+//! `aggregate`: the result of all cells, finished or not.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{Artifact, Failure, Input, Job, questions};
+use crate::artifact::{Grades, part};
+use crate::grade::summary::{Cell, Composite, CustomNumber, Design, RepoFacts, Summary, Term};
+use crate::grade::summarise;
+use crate::manifest::axis;
+use crate::manifest::pipeline::Effect;
+use crate::plan::compiled::{Compiled, Stage, Work};
+use crate::plan::key::{At, Kind, NoRecipe};
+use crate::store::PartContent;
+
+/// Version of the estimators; raised when a number changes for equal inputs.
+const ESTIMATORS: u32 = 1;
+
+pub(super) struct Aggregate;
+
+impl Kind for Aggregate {
+    fn recipe(&self, at: &At<'_>) -> Result<Map<String, Value>, NoRecipe> {
+        let mut cells = Vec::new();
+        for (need, ups) in at.stage.needs.iter().zip(at.needs) {
+            let stage = &at.pipeline.stages[*need];
+            let wanted = wanted_part(stage);
+            for up in ups {
+                let digest = match &up.parts {
+                    Some(parts) => wanted.as_ref().and_then(|name| parts.get(name)).map(|d| d.hex()),
+                    // A node that produced nothing is a cell too; one that has still to run is not known.
+                    None if up.state == "missing" => None,
+                    None => return Err(NoRecipe::Wait(up.id.clone())),
+                };
+                cells.push(json!([stage.name, up.cell, up.state, digest]));
+            }
+        }
+        let composites: Vec<Value> = at
+            .pipeline
+            .composites
+            .iter()
+            .map(|(name, terms)| {
+                let terms: Vec<Value> =
+                    terms.iter().map(|t| json!([t.metric, t.inverse, t.weight])).collect();
+                json!([name, terms])
+            })
+            .collect();
+        let mut out = Map::new();
+        out.insert("cells".to_owned(), json!(cells));
+        out.insert("composites".to_owned(), json!(composites));
+        out.insert("estimators".to_owned(), json!(ESTIMATORS));
+        out.insert("arms".to_owned(), json!(arm_names(at.pipeline)));
+        out.insert("design".to_owned(), design_value(at.pipeline));
+        Ok(out)
+    }
+
+    fn format(&self) -> u32 {
+        1
+    }
+
+    fn tolerates_missing(&self) -> bool {
+        true
+    }
+}
+
+/// The part of a need that an aggregate reads.
+fn wanted_part(stage: &Stage) -> Option<String> {
+    match &stage.work {
+        Work::Grade { .. } => Some(part::GRADES.to_owned()),
+        Work::Command(command) => command.metrics.clone(),
+        _ => None,
+    }
+}
+
+fn arm_names(pipeline: &Compiled) -> Vec<&str> {
+    pipeline.arms.iter().map(|a| a.name.as_str()).collect()
+}
+
+fn design(pipeline: &Compiled) -> Design {
+    let used = pipeline.axes.iter().find(|a| a.name == axis::REPO);
+    let repos = used
+        .map(|a| {
+            a.values
+                .iter()
+                .filter_map(|v| pipeline.repos.get(&v.text))
+                .map(|r| RepoFacts {
+                    name: r.name.clone(),
+                    language: r.entry.language.clone(),
+                    exposure: r.entry.exposure,
+                    lines: r.entry.lines,
+                    questions: questions(
+                        pipeline,
+                        &BTreeMap::from([(axis::REPO.to_owned(), r.name.clone())]),
+                    )
+                    .len() as u64,
+                })
+                .collect()
+        })
+        .unwrap_or_default();
+    Design { repos, authors_of: pipeline.disclosure.authors_of.clone() }
+}
+
+fn design_value(pipeline: &Compiled) -> Value {
+    let design = design(pipeline);
+    let repos: Vec<Value> = design
+        .repos
+        .iter()
+        .map(|r| json!([r.name, r.language, r.exposure, r.lines, r.questions]))
+        .collect();
+    json!({ "repos": repos, "authors-of": design.authors_of })
+}
+
+pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
+    let pipeline = &job.pipeline;
+    let mut summary = Summary {
+        arms: pipeline.arms.iter().map(|a| a.name.clone()).collect(),
+        composites: pipeline
+            .composites
+            .iter()
+            .map(|(name, terms)| Composite {
+                name: name.clone(),
+                terms: terms
+                    .iter()
+                    .map(|t| Term { metric: t.metric.clone(), inverse: t.inverse, weight: t.weight })
+                    .collect(),
+            })
+            .collect(),
+        design: design(pipeline),
+        ..Summary::default()
+    };
+    for (need, inputs) in job.stage().needs.iter().zip(&job.needs) {
+        let stage = &pipeline.stages[*need];
+        match &stage.work {
+            Work::Grade { graders, .. } => {
+                for name in graders {
+                    if !summary.graders.contains(name) {
+                        summary.graders.push(name.clone());
+                    }
+                }
+                for input in inputs {
+                    summary.cells.push(cell(job, input)?);
+                }
+            }
+            Work::Command(command) => {
+                if let Some(name) = &command.metrics {
+                    for input in inputs {
+                        summary.custom.extend(numbers(job, input, name, stage.effect == Effect::Measured)?);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let result = summarise(&summary);
+    Ok(Artifact::done(vec![(part::RESULT.to_owned(), PartContent::Bytes(crate::artifact::to_json(&result)))]))
+}
+
+fn cell(job: &Job, input: &Input) -> Result<Cell, Failure> {
+    let grades: Option<Grades> =
+        input.record.is_some().then(|| job.json(input, part::GRADES)).transpose()?;
+    Ok(Cell {
+        arm: input.cell.get(axis::ARM).cloned(),
+        repo: input.cell.get(axis::REPO).cloned(),
+        replicate: input.cell.get(axis::REPLICATE).cloned(),
+        planned: questions(&job.pipeline, &input.cell).len() as u64,
+        excluded: 0,
+        grades,
+        notes: Vec::new(),
+    })
+}
+
+/// Numbers of a command's metrics part: a JSON object of names and numbers (or null).
+fn numbers(job: &Job, input: &Input, name: &str, measured: bool) -> Result<Vec<CustomNumber>, Failure> {
+    let arm = input.cell.get(axis::ARM).cloned();
+    let replicate = input.cell.get(axis::REPLICATE).cloned();
+    if input.record.is_none() {
+        return Ok(Vec::new());
+    }
+    let value: Value = job.json(input, name)?;
+    let object = value.as_object().cloned().unwrap_or_default();
+    Ok(object
+        .into_iter()
+        .filter(|(_, v)| v.is_number() || v.is_null())
+        .map(|(metric, value)| CustomNumber {
+            metric,
+            arm: arm.clone(),
+            replicate: replicate.clone(),
+            value: value.as_f64().filter(|v| v.is_finite()),
+            measured,
+        })
+        .collect())
+}
+

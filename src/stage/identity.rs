@@ -1,0 +1,114 @@
+//! What makes a server the server that it is: the value that recipes hold.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::digest::Digest;
+use crate::fsio::tree;
+use crate::manifest::server::{Server, Transport};
+use crate::retrieve;
+
+/// Digests of project files, remembered while one command runs.
+pub type Digests<'a> = &'a mut dyn FnMut(&Path) -> Option<Digest>;
+
+/// Identity of a server: everything that can change what it does, and no name
+/// that people give it, no absolute path, no time.
+///
+/// Arguments that are files stand as name and digest, so moving a project
+/// changes nothing and changing a script does. `locked` is its entry in the
+/// lock file; without one an installed package is known by its version only.
+#[must_use]
+pub fn server(preset: &Server, root: &Path, locked: Option<&str>, digests: Digests<'_>) -> Value {
+    let mut files: Vec<Value> = Vec::new();
+    for input in &preset.inputs {
+        let digest = digests(&root.join(input)).map(|d| d.hex());
+        files.push(json!([input, digest]));
+    }
+    let command: Vec<Value> = preset.command.iter().map(|word| argument(word, root, digests)).collect();
+    let pre: Vec<Value> = preset
+        .pre_ingest
+        .iter()
+        .map(|step| {
+            let words: Vec<Value> = step.run.iter().map(|word| argument(word, root, digests)).collect();
+            json!({ "run": words, "cwd": step.cwd })
+        })
+        .collect();
+    let mut out = BTreeMap::new();
+    let mut put = |name: &str, value: Value, default: Value| {
+        // A field at its default is left out: a new field changes no existing key.
+        if value != default {
+            out.insert(name.to_owned(), value);
+        }
+    };
+    put("version", json!(preset.version), json!(""));
+    put("package", json!(preset.package), Value::Null);
+    put("transport", json!(preset.transport), json!(Transport::Stdio));
+    put("command", json!(command), json!([]));
+    put("url", json!(preset.url), Value::Null);
+    put("engine", json!(engine(preset)), Value::Null);
+    put("env", json!(preset.env), json!({}));
+    put("secrets", json!(preset.secrets), json!([]));
+    put("files", json!(files), json!([]));
+    put("index", json!(preset.index), json!("directory"));
+    put("epoch", json!(preset.epoch), json!(0));
+    put("lifecycle", json!(preset.lifecycle), json!("initialize"));
+    put("index-directories", json!(preset.index_directories), json!([]));
+    put("pre-ingest", json!(pre), json!([]));
+    put("ingest-tool", json!(preset.tools.ingest), Value::Null);
+    put("writes", json!(preset.writes), json!([]));
+    put("lock", json!(locked), Value::Null);
+    json!(out)
+}
+
+/// Version of the built-in engine that a preset starts, if it starts one.
+fn engine(preset: &Server) -> Option<String> {
+    if preset.transport == Transport::Builtin {
+        return retrieve::identity(preset.engine.as_deref()?, preset.profile.as_deref());
+    }
+    let option = |name: &str| {
+        let at = preset.command.iter().position(|word| word == name)?;
+        preset.command.get(at + 1).map(String::as_str)
+    };
+    if preset.command.first().is_none_or(|word| word != "{proofline}") {
+        return None;
+    }
+    retrieve::identity(option("--engine")?, option("--profile"))
+}
+
+/// The file that a word of a command names, if it names one: an absolute path,
+/// or one relative to the project that has a `/` or stands for a script.
+#[must_use]
+pub fn file_of(word: &str, root: &Path) -> Option<PathBuf> {
+    if word.is_empty() || word.contains('{') || word.starts_with('-') {
+        return None;
+    }
+    let path = root.join(word);
+    path.is_file().then_some(path)
+}
+
+fn argument(word: &str, root: &Path, digests: Digests<'_>) -> Value {
+    match file_of(word, root) {
+        Some(path) => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            json!({ "file": name, "digest": digests(&path).map(|d| d.hex()) })
+        }
+        None => json!(word),
+    }
+}
+
+/// A server without a lock entry whose package is installed from somewhere:
+/// its identity rests on the version that the preset states.
+#[must_use]
+pub fn is_unlocked(preset: &Server, root: &Path, locked: Option<&str>) -> bool {
+    let own = preset.command.first().is_none_or(|word| word == "{proofline}" || file_of(word, root).is_some());
+    locked.is_none() && !own && preset.transport != Transport::Builtin
+}
+
+/// Digest of an installed program for the lock file: of the file that `argv[0]`
+/// resolves to, or of the package folder beside it when there is one.
+#[must_use]
+pub fn installed(program: &Path) -> Option<Digest> {
+    tree::hash_file(program).ok()
+}
