@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,8 +12,7 @@ use std::process::Command;
 use flate2::{Compression, write::GzEncoder};
 use git2::{FileMode, Oid, Repository, Signature};
 use proofline::corpus::{
-    Corpora, Corpus, CorpusError, Limits, Place, Source, Step, archive_source, check_copy, known_answer,
-    verify,
+    Corpora, Corpus, CorpusError, Limits, Place, Source, archive_source, check_copy, known_answer, verify,
 };
 use proofline::diag::Severity;
 use proofline::fsio::{self, tree};
@@ -223,7 +222,6 @@ fn hostile_archives_are_refused() {
             }),
         ),
     ];
-    use std::io::Read as _;
     for (nth, (wanted, fill)) in cases.into_iter().enumerate() {
         let env = Env::new();
         let source = env.packed(|b| {
@@ -422,8 +420,7 @@ fn a_changed_export_is_made_again() {
     });
     let corpora = env.corpora();
     let corpus = corpora.fetch("x", &source, None).unwrap();
-    type Damage = fn(&Path);
-    let damages: [Damage; 5] = [
+    let damages: [fn(&Path); 5] = [
         |root| fsio::write_plain(&root.join("a.py"), b"a = 2\n").unwrap(),
         |root| std::fs::remove_file(root.join("b.py")).unwrap(),
         |root| fsio::write_plain(&root.join("new.py"), b"").unwrap(),
@@ -658,16 +655,11 @@ fn a_dataset_is_held_against_its_code() {
     let shown: Vec<(Severity, &str, String)> = found
         .iter()
         .map(|problem| {
-            let mut path = match problem.file {
+            let file = match problem.file {
                 Place::Repos => "repos".to_owned(),
                 Place::Set(nth) => format!("set{nth}"),
             };
-            for step in &problem.path {
-                match step {
-                    Step::Key(key) => path.push_str(&format!(".{key}")),
-                    Step::Index(nth) => path.push_str(&format!("[{nth}]")),
-                }
-            }
+            let path = format!("{file}.{}", problem.path);
             (problem.severity, problem.code, path)
         })
         .collect();

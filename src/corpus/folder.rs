@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(scan(), (first, 5));
         assert_eq!(scan(), (first, 0));
         let touched = File::options().write(true).open(root.join("f3.py")).unwrap();
-        touched.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(86_400)).unwrap();
+        touched.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_hours(24)).unwrap();
         assert_eq!(scan(), (first, 1));
         fsio::write_plain(&root.join("f3.py"), b"x = 2\n").unwrap();
         let (changed, read) = scan();

@@ -37,7 +37,7 @@ pub use error::CorpusError;
 pub use known::known_answer;
 pub use source::{FORMS, Source, SourceError, archive as archive_source, is_archive_name, parse_set};
 pub use staging::Limits;
-pub use verify::{Place, Problem, Step, verify};
+pub use verify::{Place, Problem, verify};
 
 use cache::{Cache, Record};
 use staging::{Policy, Staging};

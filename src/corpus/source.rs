@@ -72,11 +72,11 @@ pub enum SourceError {
 }
 
 /// The forms of a source, for messages.
-pub const FORMS: &str =
-    "write a path, pypi:NAME==VERSION, npm:NAME@VERSION, crate:NAME@VERSION or git:URL@COMMIT";
+pub const FORMS: &str = "write a path, PATH@COMMIT for a local checkout, pypi:NAME==VERSION, npm:NAME@VERSION, crate:NAME@VERSION or git:URL@COMMIT";
 
-/// Reads the right side of `--set corpus.NAME=...`. Nothing is looked up:
-/// a relative path stays relative to where the command was given.
+/// Reads the right side of `--set corpus.NAME=...`. A relative path stays
+/// relative to where the command was given. Only to tell `PATH@COMMIT` from a
+/// path with an `@` in it is it looked up whether the path exists.
 ///
 /// # Errors
 /// When the text is none of [`FORMS`].
@@ -98,6 +98,12 @@ pub fn parse_set(text: &str) -> Result<Source, SourceError> {
         return git(spec);
     }
     let path = PathBuf::from(text);
+    if let Some((place, commit)) = text.rsplit_once('@')
+        && !(place.is_empty() || place.ends_with('/') || commit.contains('/') || path.exists())
+    {
+        check_revision(commit)?;
+        return Ok(Source::Checkout { path: PathBuf::from(place), commit: commit.to_owned() });
+    }
     Ok(if is_archive_name(text) { Source::File(path) } else { Source::Folder(path) })
 }
 
@@ -299,6 +305,8 @@ mod tests {
             ("npm:@scope/a.b@1.0.0-rc.1", archive(Registry::Npm, "@scope/a.b", "1.0.0-rc.1")),
             ("crate:ripgrep@14.1.0", archive(Registry::Crate, "ripgrep", "14.1.0")),
             ("../flask", Source::Folder("../flask".into())),
+            ("modules/@types", Source::Folder("modules/@types".into())),
+            ("../flask@v3", Source::Checkout { path: "../flask".into(), commit: "v3".into() }),
             ("a/flask-3.1.0.tar.gz", Source::File("a/flask-3.1.0.tar.gz".into())),
             (
                 &format!("git:https://example.org/a.git@{commit}"),

@@ -9,20 +9,12 @@ use super::{Corpus, text};
 use crate::diag::{Severity, nearest};
 use crate::fsio::tree::{Node, plain};
 use crate::manifest::dataset::{Question, QuestionSet, Repos};
+use crate::manifest::path::KeyPath;
 
 /// A line shorter than this (in characters) is found by chance.
 const SHORTEST_CONTENT: usize = 20;
 /// From so many files of one name on, a bare name says little.
 const CROWDED: usize = 10;
-
-/// One step to a value in a file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
-    /// Into a table.
-    Key(String),
-    /// Into a list, 0-based.
-    Index(usize),
-}
 
 /// The file that holds the mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,8 +36,8 @@ pub struct Problem {
     pub file: Place,
     /// Id of the question or warm-up.
     pub question: Option<String>,
-    /// The steps to the value in its file.
-    pub path: Vec<Step>,
+    /// The keys to the value in its file.
+    pub path: KeyPath,
     /// One lower-case sentence.
     pub message: String,
     /// The way out.
@@ -69,7 +61,7 @@ pub fn verify(repos: &Repos, sets: &[QuestionSet], corpora: &BTreeMap<String, Co
     let mut check = Check { out: Vec::new(), file: Place::Repos, question: None };
     for (name, repo) in &repos.repo {
         if let (Some(known), Some(corpus)) = (&repo.known, corpora.get(name)) {
-            let at = |key: &str| keys(&["repo", name, "known", key]);
+            let at = |key: &str| KeyPath::of(&["repo", name, "known", key]);
             let mut facts = Facts::new(corpus);
             if facts.files.contains(known.file.as_str()) {
                 let files = [known.file.as_str()];
@@ -88,14 +80,14 @@ pub fn verify(repos: &Repos, sets: &[QuestionSet], corpora: &BTreeMap<String, Co
             let names = repos.repo.keys().map(String::as_str);
             let help = nearest(&set.repo, names).map(|name| format!("did you mean `{name}`?"));
             let message = format!("repository `{}` is not in repos.toml", set.repo);
-            check.push(Severity::Error, "unknown-repo", keys(&["repo"]), message, help);
+            check.push(Severity::Error, "unknown-repo", KeyPath::of(&["repo"]), message, help);
         }
         let warmups = set.warmup.iter().map(|w| ("warmup", w.id.as_str(), w.prompt.as_str()));
         let questions = set.question.iter().map(|q| ("question", q.id.as_str(), q.prompt.as_str()));
         let mut index: HashMap<&str, usize> = HashMap::new();
         for (kind, id, prompt) in warmups.chain(questions) {
             let row = index.entry(kind).or_default();
-            let at = [keys(&[kind]), vec![Step::Index(*row)]].concat();
+            let at = KeyPath::of(&[kind]).index(*row);
             *row += 1;
             check.question = Some(id.to_owned());
             check.id(id, !ids.insert(id), &at);
@@ -105,21 +97,15 @@ pub fn verify(repos: &Repos, sets: &[QuestionSet], corpora: &BTreeMap<String, Co
         let mut facts = Facts::new(corpus);
         for (row, question) in set.question.iter().enumerate() {
             check.question = Some(question.id.clone());
-            check.truth(&mut facts, question, &[keys(&["question"]), vec![Step::Index(row)]].concat());
+            check.truth(&mut facts, question, &KeyPath::of(&["question"]).index(row));
         }
     }
     check.out
 }
 
-fn keys(names: &[&str]) -> Vec<Step> {
-    names.iter().map(|name| Step::Key((*name).to_owned())).collect()
-}
-
-fn below(at: &[Step], key: &str, index: Option<usize>) -> Vec<Step> {
-    let mut out = at.to_vec();
-    out.push(Step::Key(key.to_owned()));
-    out.extend(index.map(Step::Index));
-    out
+fn below(at: &KeyPath, key: &str, index: Option<usize>) -> KeyPath {
+    let at = at.key(key);
+    index.map_or_else(|| at.clone(), |index| at.index(index))
 }
 
 /// Prompts that differ in blanks and case only are the same question.
@@ -191,7 +177,7 @@ impl Check {
         &mut self,
         severity: Severity,
         code: &'static str,
-        path: Vec<Step>,
+        path: KeyPath,
         message: String,
         help: Option<String>,
     ) {
@@ -199,20 +185,19 @@ impl Check {
         self.out.push(Problem { severity, code, file: self.file, question, path, message, help });
     }
 
-    fn error(&mut self, code: &'static str, path: Vec<Step>, message: String, help: Option<String>) {
+    fn error(&mut self, code: &'static str, path: KeyPath, message: String, help: Option<String>) {
         self.push(Severity::Error, code, path, message, help);
     }
 
-    fn warn(&mut self, code: &'static str, path: Vec<Step>, message: String, help: Option<String>) {
+    fn warn(&mut self, code: &'static str, path: KeyPath, message: String, help: Option<String>) {
         self.push(Severity::Warning, code, path, message, help);
     }
 
-    fn id(&mut self, id: &str, taken: bool, at: &[Step]) {
-        let slug = id.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-            && id.len() <= 100
-            && id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_');
+    fn id(&mut self, id: &str, taken: bool, at: &KeyPath) {
+        let slug = id.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && id.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
         if !slug {
-            let help = Some("use a-z, 0-9, `-` and `_`, first a letter or digit".to_owned());
+            let help = Some("use letters, digits, `.`, `_` and `-`, first a letter or digit".to_owned());
             self.error("bad-id", below(at, "id", None), format!("id `{id}` is not a slug"), help);
         }
         if taken {
@@ -220,7 +205,7 @@ impl Check {
         }
     }
 
-    fn prompt(&mut self, kind: &str, prompt: &str, earlier: Option<&str>, at: &[Step]) {
+    fn prompt(&mut self, kind: &str, prompt: &str, earlier: Option<&str>, at: &KeyPath) {
         let at = below(at, "prompt", None);
         if prompt.trim().is_empty() {
             self.error("empty-prompt", at, "the prompt is empty".to_owned(), None);
@@ -235,7 +220,7 @@ impl Check {
         }
     }
 
-    fn missing(&mut self, facts: &Facts<'_>, file: &str, at: Vec<Step>) {
+    fn missing(&mut self, facts: &Facts<'_>, file: &str, at: KeyPath) {
         if plain(file).is_err() {
             let message = format!("`{file}` is not a plain path inside the corpus");
             self.error("bad-path", at, message, Some("write it relative to the corpus, with `/`".to_owned()));
@@ -257,7 +242,7 @@ impl Check {
         self.error("missing-file", at, format!("file `{file}` is not in the corpus"), help);
     }
 
-    fn truth(&mut self, facts: &mut Facts<'_>, question: &Question, at: &[Step]) {
+    fn truth(&mut self, facts: &mut Facts<'_>, question: &Question, at: &KeyPath) {
         if question.files.is_empty() {
             let help = Some("name at least one file that answers the question".to_owned());
             self.error("no-file", below(at, "files", None), "no file is expected".to_owned(), help);
@@ -300,7 +285,7 @@ impl Check {
         }
     }
 
-    fn crowded(&mut self, facts: &Facts<'_>, file: &str, at: Vec<Step>) {
+    fn crowded(&mut self, facts: &Facts<'_>, file: &str, at: KeyPath) {
         let count = facts.names.get(base(file)).copied().unwrap_or(0);
         // A file at the top has no folder to tell it apart for tools that shorten paths.
         if count >= CROWDED || (count > 1 && !file.contains('/')) {
@@ -310,7 +295,7 @@ impl Check {
         }
     }
 
-    fn symbol(&mut self, facts: &mut Facts<'_>, files: &[&str], symbol: &str, at: Vec<Step>) {
+    fn symbol(&mut self, facts: &mut Facts<'_>, files: &[&str], symbol: &str, at: KeyPath) {
         let texts: Vec<_> = files.iter().filter_map(|file| facts.texts.get(file)).collect();
         if texts.iter().any(|text| text.defines(symbol)) {
             return;
@@ -340,7 +325,7 @@ impl Check {
         }
     }
 
-    fn mention(&mut self, facts: &mut Facts<'_>, files: &[&str], mention: &str, at: Vec<Step>) {
+    fn mention(&mut self, facts: &mut Facts<'_>, files: &[&str], mention: &str, at: KeyPath) {
         let texts: Vec<_> = files.iter().filter_map(|file| facts.texts.get(file)).collect();
         if texts.iter().any(|text| text.defines(mention)) {
             let help = Some("list it under `symbols`".to_owned());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::fields::{Fields, kind, plain};
-use super::{ImportError, Malformed, Report, read, slug};
+use super::{ImportError, Malformed, Report, name_of, read};
 use crate::manifest::dataset::{QuestionSet, Repos};
 use crate::manifest::write::{Doc, read_back};
 
@@ -95,7 +95,7 @@ pub(super) fn import(root: &Path, report: &mut Report, out: &mut Out) -> Result<
                 continue;
             }
         };
-        let repo = slug(&stem, &['_']);
+        let repo = name_of(&stem, &[]);
         if repo.is_empty() || !with_questions.insert(repo.clone()) {
             let message = format!("`{stem}` gives no name of its own for a repository");
             report.problems.push(Malformed { file, line: None, message });
@@ -172,7 +172,7 @@ fn repo(
     let reference = fields.text("ref")?.unwrap_or_default();
     let language = fields.text("language")?.unwrap_or_default();
     let size = fields.text("size")?.unwrap_or_default();
-    let name = slug(&original, &['_']);
+    let name = name_of(&original, &[]);
     if name.is_empty() || !names.insert(name.clone()) {
         return Err(format!("name `{original}` is taken or gives no slug"));
     }
@@ -302,7 +302,8 @@ fn questions(
     for warmup in warmups {
         // The same lines serve every repository, and an id may occur only once.
         doc.element(&["warmup"]);
-        doc.pair("id", format!("{repo}-{}", slug(&warmup.id, &['_']))).pair("prompt", warmup.prompt.clone());
+        doc.pair("id", format!("{repo}-{}", name_of(&warmup.id, &['.'])))
+            .pair("prompt", warmup.prompt.clone());
     }
     for (line, row) in rows(text) {
         if let Err(message) = question(row, file, line, &mut doc, taken, report) {
@@ -331,7 +332,7 @@ fn question(
     if !["easy", "medium", "hard"].contains(&difficulty.as_str()) {
         return Err(format!("difficulty `{difficulty}` is none of easy, medium, hard"));
     }
-    let id = slug(&original, &['_']);
+    let id = name_of(&original, &['.']);
     if id.is_empty() {
         return Err(format!("id `{original}` gives no slug"));
     }

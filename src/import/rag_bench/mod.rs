@@ -126,15 +126,23 @@ fn read(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned())
 }
 
-/// A slug from any name: lower case, everything but letters, digits and `keep` as `-`.
-fn slug(name: &str, keep: &[char]) -> String {
+/// The name itself where it may stand as a repository's or (with `more`
+/// characters) a question's, else a slug of it.
+fn name_of(name: &str, more: &[char]) -> String {
+    let fits = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-' || more.contains(&c));
+    if fits { name.to_owned() } else { slug(name) }
+}
+
+/// A slug from any name: lower case, everything but letters and digits as `-`.
+fn slug(name: &str) -> String {
     let mut out = String::new();
     for c in name.to_lowercase().chars() {
-        if c.is_ascii_alphanumeric() || keep.contains(&c) {
+        if c.is_ascii_alphanumeric() {
             out.push(c);
         } else if !out.is_empty() && !out.ends_with('-') {
             out.push('-');
         }
     }
-    out.trim_matches(['-', '_']).chars().take(80).collect()
+    out.trim_matches('-').chars().take(80).collect()
 }

@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 use super::dataset::{Out, left};
 use super::fields::Fields;
 use super::{Malformed, Report, read, slug};
-use crate::manifest::server::Server;
-use crate::manifest::write::{Doc, read_back};
+use crate::diag::Severity;
+use crate::manifest::load;
+use crate::manifest::write::Doc;
 
 /// Folders below the source in which configurations are looked for.
 const DEPTH: usize = 4;
@@ -41,7 +42,9 @@ pub(super) fn import(path: &Path, report: &mut Report, out: &mut Out) {
                     continue;
                 }
                 let target = format!("presets/servers/{name}.toml");
-                if let Err(message) = read_back::<Server>(&text) {
+                let faults = load::server(&target, text.as_bytes()).diagnostics;
+                if let Some(fault) = faults.iter().find(|fault| fault.severity == Severity::Error) {
+                    let message = format!("makes no valid preset: {}", fault.message);
                     report.problems.push(Malformed { file: shown, line: None, message });
                     continue;
                 }
@@ -94,7 +97,7 @@ fn server(
     report: &mut Report,
 ) -> Result<Option<(String, String)>, String> {
     let given = fields.needed("name")?;
-    let name = slug(&given, &[]);
+    let name = slug(&given);
     if name.is_empty() {
         return Err(format!("name `{given}` gives no slug"));
     }
