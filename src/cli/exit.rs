@@ -9,8 +9,6 @@
 //! | 4 | incomplete |
 //! | 5 | the experiment is invalid |
 
-use serde_json::json;
-
 use super::out::Out;
 use super::render;
 use crate::corpus::CorpusError;
@@ -50,16 +48,6 @@ impl CliError {
                 out.say(render::text(found, out.people_tty).trim_end());
             }
             Self::Usage(words) | Self::Infrastructure(words) => out.say(&format!("error: {words}")),
-        }
-    }
-
-    /// The same as one JSON object, for commands that promise one.
-    pub(super) fn json(&self) -> serde_json::Value {
-        match self {
-            Self::Diagnostics { found, .. } => render::json(found, USAGE),
-            Self::Usage(words) | Self::Infrastructure(words) => {
-                json!({ "error": words, "exit": self.code() })
-            }
         }
     }
 }
