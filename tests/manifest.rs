@@ -2,5 +2,13 @@
 
 #[path = "manifest/common.rs"]
 mod common;
+#[path = "manifest/compile.rs"]
+mod compile;
+#[path = "manifest/edits.rs"]
+mod edits;
+#[path = "manifest/hostile.rs"]
+mod hostile;
+#[path = "manifest/mistakes.rs"]
+mod mistakes;
 #[path = "manifest/shipped.rs"]
 mod shipped;

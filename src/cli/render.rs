@@ -40,7 +40,8 @@ fn group(diagnostic: &Diagnostic) -> Group<'_> {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let mut group = level.primary_title(diagnostic.message.as_str()).id(diagnostic.code).elements(no_elements());
+    let mut group =
+        level.primary_title(diagnostic.message.as_str()).id(diagnostic.code).elements(no_elements());
     // Labels on one line share a snippet; others get one each, in order.
     let mut shown: Vec<usize> = Vec::new();
     for (at, label) in diagnostic.labels.iter().enumerate() {
@@ -49,15 +50,18 @@ fn group(diagnostic: &Diagnostic) -> Group<'_> {
         }
         let Some(excerpt) = &label.place.excerpt else {
             let place = &label.place;
-            group = group.element(Origin::path(place.path.as_str()).line(place.line).char_column(place.column));
+            group =
+                group.element(Origin::path(place.path.as_str()).line(place.line).char_column(place.column));
             continue;
         };
-        let mut snippet =
-            Snippet::source(excerpt.text.as_str()).path(label.place.path.as_str()).line_start(label.place.line);
+        let mut snippet = Snippet::source(excerpt.text.as_str())
+            .path(label.place.path.as_str())
+            .line_start(label.place.line);
         for (index, other) in diagnostic.labels.iter().enumerate().skip(at) {
             if other.place.path == label.place.path && other.place.excerpt.as_ref() == Some(excerpt) {
                 shown.push(index);
-                snippet = snippet.annotation(annotation(other, excerpt.start, excerpt.text.len(), index == 0));
+                snippet =
+                    snippet.annotation(annotation(other, excerpt.start, excerpt.text.len(), index == 0));
             }
         }
         group = group.element(snippet);

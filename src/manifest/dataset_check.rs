@@ -17,7 +17,8 @@ pub fn archive(archive: &Archive) -> Option<(Registry, &str, &str)> {
         (Registry::Npm, &archive.npm, "@"),
         (Registry::Crate, &archive.krate, "@"),
     ];
-    let mut named = named.into_iter().filter_map(|(registry, text, sign)| text.as_ref().map(|t| (registry, t, sign)));
+    let mut named =
+        named.into_iter().filter_map(|(registry, text, sign)| text.as_ref().map(|t| (registry, t, sign)));
     let (registry, text, sign) = named.next()?;
     if named.next().is_some() {
         return None;
@@ -44,7 +45,8 @@ fn repository(name: &str, repo: &Repo, path: &KeyPath, document: &Document, foun
             return;
         }
         let message = format!("repository `{name}` has no source");
-        let help = "add `archive = { pypi = \"NAME==VERSION\", sha256 = \"...\" }`, `url` and `commit`, or `path`";
+        let help =
+            "add `archive = { pypi = \"NAME==VERSION\", sha256 = \"...\" }`, `url` and `commit`, or `path`";
         found.push(Diagnostic::error("no-source", message).at(document.table_place(path), "").help(help));
     }
     if repo.url.is_some() && repo.path.is_some() {
@@ -57,22 +59,30 @@ fn repository(name: &str, repo: &Repo, path: &KeyPath, document: &Document, foun
         let help = "add `commit = \"...\"` with all 40 hex digits: a branch would move under the results";
         found.push(Diagnostic::error("missing-key", message).at(document.table_place(path), "").help(help));
     }
-    if repo.commit.is_some() && repo.url.is_none() && repo.path.is_none() && !broken("url") && !broken("path") {
+    if repo.commit.is_some() && repo.url.is_none() && repo.path.is_none() && !broken("url") && !broken("path")
+    {
         let message = format!("repository `{name}` has a `commit` without `url` or `path`");
         let place = document.key_place(&path.key("commit"));
-        found.push(Diagnostic::error("missing-key", message).at(place, "").help("add `url`, or leave `commit` out"));
+        found.push(
+            Diagnostic::error("missing-key", message).at(place, "").help("add `url`, or leave `commit` out"),
+        );
     }
     if let Some(of) = &repo.archive {
         let path = path.key("archive");
-        let help = "write one of `pypi = \"NAME==VERSION\"`, `npm = \"NAME@VERSION\"`, `crate = \"NAME@VERSION\"`";
+        let help =
+            "write one of `pypi = \"NAME==VERSION\"`, `npm = \"NAME@VERSION\"`, `crate = \"NAME@VERSION\"`";
         if archive(of).is_none() {
             let message = format!("the archive of `{name}` doesn't name one package with its version");
-            found.push(Diagnostic::error("bad-archive", message).at(document.value_place(&path), "").help(help));
+            found.push(
+                Diagnostic::error("bad-archive", message).at(document.value_place(&path), "").help(help),
+            );
         }
         if of.sha256.is_none() && !broken("archive.sha256") && document.get(&path.key("sha256")).is_none() {
             let message = format!("the archive of `{name}` has no `sha256`");
             let help = "add `sha256 = \"...\"`: without it nobody knows which bytes were measured";
-            found.push(Diagnostic::error("missing-key", message).at(document.table_place(&path), "").help(help));
+            found.push(
+                Diagnostic::error("missing-key", message).at(document.table_place(&path), "").help(help),
+            );
         }
     }
     if let Some(subdir) = &repo.subdir {
@@ -102,8 +112,13 @@ pub(super) fn questions(set: &QuestionSet, document: &Document) -> Vec<Diagnosti
         let path = KeyPath::of(&[table]).index(at).key("id");
         if let Some(first) = seen.get(id) {
             let message = format!("the id `{id}` is given twice");
-            let error = Diagnostic::error("duplicate-id", message).at(document.value_place(&path), "again here");
-            found.push(error.at(document.value_place(first), "first here").help("every question has an id of its own"));
+            let error =
+                Diagnostic::error("duplicate-id", message).at(document.value_place(&path), "again here");
+            found.push(
+                error
+                    .at(document.value_place(first), "first here")
+                    .help("every question has an id of its own"),
+            );
         } else {
             seen.insert(id, path);
         }
@@ -113,10 +128,13 @@ pub(super) fn questions(set: &QuestionSet, document: &Document) -> Vec<Diagnosti
         for (index, file) in question.files.iter().enumerate() {
             inside(file, &path.key("files").index(index), document, &mut found);
         }
-        if question.files.is_empty() && document.get(&path.key("files")).is_none_or(|v| v.as_array().is_some_and(Vec::is_empty)) {
+        if question.files.is_empty()
+            && document.get(&path.key("files")).is_none_or(|v| v.as_array().is_some_and(Vec::is_empty))
+        {
             let message = format!("question `{}` names no file that answers it", question.id);
             let help = "add `files = [\"path/in/the/corpus\"]`: without it no answer can be right";
-            found.push(Diagnostic::error("no-answer", message).at(document.table_place(&path), "").help(help));
+            found
+                .push(Diagnostic::error("no-answer", message).at(document.table_place(&path), "").help(help));
         }
         for (index, line) in question.content.iter().enumerate() {
             if line.chars().count() < 20 {

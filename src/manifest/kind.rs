@@ -40,7 +40,9 @@ impl Manifest for Pipeline {
     const KIND: FileKind = FileKind::Pipeline;
 
     fn fill(root: &mut Map<String, Value>) {
-        for (key, value) in [("format", 1.into()), ("name", "unnamed".into()), ("stage", Value::Object(Map::new()))] {
+        for (key, value) in
+            [("format", 1.into()), ("name", "unnamed".into()), ("stage", Value::Object(Map::new()))]
+        {
             root.entry(key).or_insert(value);
         }
     }

@@ -32,6 +32,9 @@ pub fn read<T: Manifest>(path: &str, bytes: &[u8]) -> Loaded<T> {
 /// The document as a `T`, and its structural faults.
 #[must_use]
 pub fn typed<T: Manifest>(document: &Document) -> (Option<T>, Vec<Diagnostic>) {
+    if !document.is_readable() {
+        return (None, Vec::new());
+    }
     let (usable, mut found) = structure::check(document, &T::KIND.schema());
     if T::KIND == FileKind::Pipeline {
         found.extend(stage_keys::check(document));

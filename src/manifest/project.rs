@@ -79,7 +79,10 @@ impl Project {
             let project = Self { root: root_of(&path), cwd: cwd.clone() };
             match read_file(&path) {
                 Ok(bytes) => {
-                    return Ok((project, Found { shown: asked.to_owned(), bytes, origin: Origin::Disk(path) }));
+                    return Ok((
+                        project,
+                        Found { shown: asked.to_owned(), bytes, origin: Origin::Disk(path) },
+                    ));
                 }
                 Err(ProjectError::Missing(_)) => {}
                 Err(error) => return Err(Box::new(at_command_line(asked, "unreadable", error.to_string()))),
@@ -204,7 +207,9 @@ impl Project {
         let mut out = BTreeSet::new();
         let prefix = format!("{folder}/");
         for (path, _) in shipped::list(&prefix) {
-            out.extend(path[prefix.len()..].strip_suffix(".toml").filter(|n| !n.contains('/')).map(str::to_owned));
+            out.extend(
+                path[prefix.len()..].strip_suffix(".toml").filter(|n| !n.contains('/')).map(str::to_owned),
+            );
         }
         for base in further.iter().chain([&self.root]) {
             let Ok(entries) = std::fs::read_dir(base.join(folder)) else { continue };
@@ -226,7 +231,11 @@ fn no_pipeline(project: &Project, asked: &str) -> Diagnostic {
         Some(near) => format!("did you mean `{near}`? pipelines: {all}"),
         None => format!("pipelines: {all}; `proofline init` begins a new one"),
     };
-    let what = if is_path(asked) { format!("there is no file `{asked}`") } else { format!("there is no pipeline `{asked}`") };
+    let what = if is_path(asked) {
+        format!("there is no file `{asked}`")
+    } else {
+        format!("there is no pipeline `{asked}`")
+    };
     at_command_line(asked, "no-pipeline", what).help(help)
 }
 
@@ -272,7 +281,9 @@ fn read_file(path: &Path) -> Result<Vec<u8>, ProjectError> {
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_file() => {}
         Ok(_) => return Err(ProjectError::Unreadable(format!("`{}` is no regular file", shown()))),
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+        Err(error)
+            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
+        {
             return Err(ProjectError::Missing(shown()));
         }
         Err(error) => return Err(ProjectError::Unreadable(format!("can't read `{}`: {error}", shown()))),

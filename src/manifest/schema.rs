@@ -29,7 +29,9 @@ impl<'s> Schema<'s> {
         let mut here = *self;
         for _ in 0..16 {
             let Some(target) = here.own.get("$ref").and_then(Value::as_str) else { break };
-            let Some(found) = target.strip_prefix('#').and_then(|pointer| here.root.pointer(pointer)) else { break };
+            let Some(found) = target.strip_prefix('#').and_then(|pointer| here.root.pointer(pointer)) else {
+                break;
+            };
             here = here.at(found);
         }
         here
@@ -57,7 +59,9 @@ impl<'s> Schema<'s> {
             if let Some(one) = branch.get("const").and_then(Value::as_str) {
                 out.push((one, about));
             } else {
-                out.extend(branch.get("enum")?.as_array()?.iter().filter_map(|v| v.as_str().map(|t| (t, None))));
+                out.extend(
+                    branch.get("enum")?.as_array()?.iter().filter_map(|v| v.as_str().map(|t| (t, None))),
+                );
             }
         }
         Some(out)
@@ -185,7 +189,8 @@ impl<'s> Schema<'s> {
         }
         let alternatives = here.alternatives();
         if !alternatives.is_empty() {
-            let words: Vec<String> = alternatives.iter().filter(|a| !a.is_template()).map(Self::words).collect();
+            let words: Vec<String> =
+                alternatives.iter().filter(|a| !a.is_template()).map(Self::words).collect();
             return words.join(" or ");
         }
         let text = match &here.own["type"] {

@@ -63,6 +63,8 @@ pub struct Document {
     spots: BTreeMap<KeyPath, Spot>,
     /// Statements with syntax errors: names in them may be missed elsewhere.
     broken: Vec<String>,
+    /// The file is text of a bearable size; else nothing of it is known.
+    readable: bool,
 }
 
 impl Document {
@@ -73,7 +75,7 @@ impl Document {
     pub fn parse(path: &str, bytes: &[u8]) -> (Self, Vec<Diagnostic>) {
         match readable(path, bytes) {
             Ok(text) => Self::parse_text(path, text),
-            Err(diagnostic) => (Self::empty(path, ""), vec![*diagnostic]),
+            Err(diagnostic) => (Self { readable: false, ..Self::empty(path, "") }, vec![*diagnostic]),
         }
     }
 
@@ -85,7 +87,14 @@ impl Document {
             value: Value::Object(Map::new()),
             spots: BTreeMap::from([(KeyPath::root(), root)]),
             broken: Vec::new(),
+            readable: true,
         }
+    }
+
+    /// Whether the files are text of a bearable size; else nothing of them is known.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.readable
     }
 
     fn parse_text(path: &str, text: &str) -> (Self, Vec<Diagnostic>) {
@@ -101,6 +110,7 @@ impl Document {
         for fault in faults {
             found.push(out.syntax_diagnostic(&file, &fault));
         }
+        crate::diag::sort(&mut found);
         (out, found)
     }
 
@@ -112,14 +122,13 @@ impl Document {
             let key = file.text.get(fault.at.clone())?;
             self.earlier(key, fault.at.start)
         });
-        diagnostic
-            .maybe_at(first.map(|range| file.place(&range)), "first given here")
-            .help(&*fault.help)
+        diagnostic.maybe_at(first.map(|range| file.place(&range)), "first given here").help(&*fault.help)
     }
 
     /// The key of the same spelling that stands last before `offset`.
     fn earlier(&self, key: &str, offset: usize) -> Option<Range<usize>> {
-        let spelled = |spot: &Spot| spot.key.clone().filter(|k| self.files[0].text.get(k.clone()) == Some(key));
+        let spelled =
+            |spot: &Spot| spot.key.clone().filter(|k| self.files[0].text.get(k.clone()) == Some(key));
         self.spots.values().filter_map(spelled).filter(|k| k.end <= offset).max_by_key(|k| k.start)
     }
 
@@ -135,6 +144,7 @@ impl Document {
         }
         self.files.extend(base.files);
         self.broken.extend(base.broken);
+        self.readable &= base.readable;
         let over = std::mem::take(&mut self.value);
         self.value = merge(base.value, over, &KeyPath::root(), &mut |replaced| {
             // What the replaced value held is gone, and so are its places.
@@ -160,7 +170,16 @@ impl Document {
     /// missing it elsewhere would only repeat that error.
     #[must_use]
     pub fn excuses(&self, name: &str) -> bool {
-        self.broken.iter().any(|statement| statement.contains(name))
+        !self.readable || self.broken.iter().any(|statement| statement.contains(name))
+    }
+
+    /// Whether any of the files mentions `word`, on its own and not as part of a longer name.
+    #[must_use]
+    pub fn mentions(&self, word: &str) -> bool {
+        let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        self.files.iter().any(|file| {
+            file.text.match_indices(word).any(|(at, _)| !file.text[at + word.len()..].starts_with(part))
+        })
     }
 
     /// The value at `path`.
@@ -175,9 +194,9 @@ impl Document {
     /// The keys of the table at `path`, in order.
     #[must_use]
     pub fn keys(&self, path: &KeyPath) -> Vec<&str> {
-        self.get(path).and_then(Value::as_object).map_or_else(Vec::new, |table| {
-            table.keys().map(String::as_str).collect()
-        })
+        self.get(path)
+            .and_then(Value::as_object)
+            .map_or_else(Vec::new, |table| table.keys().map(String::as_str).collect())
     }
 
     fn spot(&self, path: &KeyPath) -> &Spot {
@@ -283,7 +302,8 @@ impl Walk<'_> {
         for (key, value) in entries {
             let inner = path.key(key.get_ref());
             let key_span = key.span();
-            let (json, last) = self.value(value.get_ref(), &inner, Some(key_span.clone()), value.span(), depth + 1);
+            let (json, last) =
+                self.value(value.get_ref(), &inner, Some(key_span.clone()), value.span(), depth + 1);
             end = end.max(last).max(key_span.end);
             if let Some(json) = json {
                 out.insert(key.get_ref().clone().into_owned(), json);

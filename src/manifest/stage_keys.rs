@@ -87,7 +87,11 @@ fn misplaced(document: &Document, path: &KeyPath, key: &str, keys: &Keys, owners
     let help = if kind == "aggregate" && key == "over" {
         format!("an aggregate gathers all cells, so it has no axes; leave `over` out (allowed: {allowed})")
     } else {
-        format!("it belongs to stages of kind {}; {} {kind} stage may have {allowed}", names(owners.iter().copied(), 6), article(kind))
+        format!(
+            "it belongs to stages of kind {}; {} {kind} stage may have {allowed}",
+            names(owners.iter().copied(), 6),
+            article(kind)
+        )
     };
     Diagnostic::error("misplaced-key", message)
         .at(document.key_place(&path.key(key)), "")

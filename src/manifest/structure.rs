@@ -38,7 +38,13 @@ struct Hint<'s> {
 }
 
 impl Walk<'_> {
-    fn value(&mut self, value: &Value, schema: &Schema<'_>, path: &KeyPath, hint: &Hint<'_>) -> Option<Value> {
+    fn value(
+        &mut self,
+        value: &Value,
+        schema: &Schema<'_>,
+        path: &KeyPath,
+        hint: &Hint<'_>,
+    ) -> Option<Value> {
         let about = hint.about.or_else(|| schema.description());
         let schema = schema.resolved();
         let hint = Hint { about: about.or_else(|| schema.description()), ..*hint };
@@ -86,7 +92,9 @@ impl Walk<'_> {
         }
         // The alternative with which most of the table's keys agree is the one that was meant.
         let agreement = |schema: &&Schema<'_>| {
-            value.as_object().map_or(0, |table| table.keys().filter(|k| schema.resolved().property(k).is_some()).count())
+            value
+                .as_object()
+                .map_or(0, |table| table.keys().filter(|k| schema.resolved().property(k).is_some()).count())
         };
         let most = fitting.iter().map(agreement).max().unwrap_or(0);
         let mut first: Option<Vec<Diagnostic>> = None;
@@ -126,7 +134,12 @@ impl Walk<'_> {
             Some(near) => format!("did you mean `{near}`? allowed: {all}"),
             None => format!("allowed: {all}"),
         };
-        self.report("not-a-choice", path, format!("`{}` is no value of `{}`", shorten(text), name(path)), help);
+        self.report(
+            "not-a-choice",
+            path,
+            format!("`{}` is no value of `{}`", shorten(text), name(path)),
+            help,
+        );
         None
     }
 
@@ -134,7 +147,10 @@ impl Walk<'_> {
         if let Some((pattern, words)) = schema.pattern_failed_by(text) {
             let subject = path.last_key().map_or_else(|| "this text".to_owned(), |key| format!("`{key}`"));
             let message = format!("{subject} can't be `{}`", shorten(text));
-            let words = words.or(hint.about).map_or_else(|| format!("it must match {pattern}"), str::to_owned);
+            let words = words
+                .or(schema.description())
+                .or(hint.about)
+                .map_or_else(|| format!("it must match {pattern}"), str::to_owned);
             self.report("bad-format", path, message, format!("expected {words}"));
             return None;
         }
@@ -168,7 +184,12 @@ impl Walk<'_> {
 
     fn list(&mut self, list: &[Value], schema: &Schema<'_>, path: &KeyPath, hint: &Hint<'_>) -> Value {
         if schema.number("minItems").is_some_and(|least| (list.len() as f64) < least) {
-            self.report("empty", path, format!("`{}` is an empty list", name(path)), about(hint, "name at least one"));
+            self.report(
+                "empty",
+                path,
+                format!("`{}` is an empty list", name(path)),
+                about(hint, "name at least one"),
+            );
         }
         let Some(items) = schema.items() else { return Value::Array(list.to_vec()) };
         let entries = list.iter().enumerate();
@@ -191,7 +212,9 @@ impl Walk<'_> {
             if let Some(words) = schema.name_refused(key) {
                 let message = format!("`{}` can't be a name here", shorten(key));
                 let place = self.document.key_place(&inner);
-                self.found.push(Diagnostic::error("bad-name", message).at(place, "").help(format!("expected {words}")));
+                self.found.push(
+                    Diagnostic::error("bad-name", message).at(place, "").help(format!("expected {words}")),
+                );
                 continue;
             }
             out.extend(self.value(value, &entry, &inner, &Hint::default()).map(|v| (key.clone(), v)));
@@ -221,7 +244,8 @@ impl Walk<'_> {
             [] => "the file".to_owned(),
             _ => format!("`{table}`"),
         };
-        let all = if known.is_empty() { "no keys at all".to_owned() } else { names(known.iter().copied(), LISTED) };
+        let all =
+            if known.is_empty() { "no keys at all".to_owned() } else { names(known.iter().copied(), LISTED) };
         let help = match nearest(key, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`? allowed: {all}"),
             None if needs_quotes(&table) => {
@@ -231,7 +255,9 @@ impl Walk<'_> {
         };
         let message = format!("unknown key `{}` in {place}", shorten(key));
         self.found.push(
-            Diagnostic::error("unknown-key", message).at(self.document.key_place(path), "not known here").help(help),
+            Diagnostic::error("unknown-key", message)
+                .at(self.document.key_place(path), "not known here")
+                .help(help),
         );
     }
 
@@ -328,7 +354,9 @@ fn rewrite(value: &Value, schema: &Schema<'_>) -> Option<String> {
     let wants = |kind: &str| schema.takes(kind);
     match value {
         Value::Number(_) | Value::Bool(_) if wants("string") => Some(format!("write \"{value}\" in quotes")),
-        Value::String(text) if (wants("integer") || wants("number")) && text.trim().parse::<f64>().is_ok() => {
+        Value::String(text)
+            if (wants("integer") || wants("number")) && text.trim().parse::<f64>().is_ok() =>
+        {
             Some(format!("write {} without quotes", text.trim()))
         }
         Value::String(text) if wants("boolean") && matches!(text.as_str(), "true" | "false") => {

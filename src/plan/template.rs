@@ -114,7 +114,8 @@ pub fn references(text: &str) -> Result<Vec<Reference>, TemplateError> {
 #[must_use]
 pub fn lone(text: &str) -> Option<&str> {
     let inner = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
-    (!inner.contains("{{") && !inner.contains("}}")).then(|| inner.trim_matches(|c: char| c == '-' || c.is_whitespace()))
+    (!inner.contains("{{") && !inner.contains("}}"))
+        .then(|| inner.trim_matches(|c: char| c == '-' || c.is_whitespace()))
 }
 
 /// The parameter that a text consists of, as in `{{ params.repos }}`.
@@ -143,9 +144,11 @@ pub fn render_value(text: &str, vars: &Map<String, Value>) -> Result<Value, Temp
     if value.is_undefined() {
         return Err(TemplateError::Undefined { template: shown(text) });
     }
-    let failed = |e: serde_json::Error| TemplateError::Failed { template: shown(text), reason: e.to_string() };
+    let failed =
+        |e: serde_json::Error| TemplateError::Failed { template: shown(text), reason: e.to_string() };
     let json = serde_json::to_value(&value).map_err(failed)?;
-    if json.as_str().is_some_and(|s| s.len() > LONGEST) || json.as_array().is_some_and(|a| a.len() > LONGEST) {
+    if json.as_str().is_some_and(|s| s.len() > LONGEST) || json.as_array().is_some_and(|a| a.len() > LONGEST)
+    {
         return Err(TemplateError::TooMuch { template: shown(text) });
     }
     Ok(json)
@@ -172,7 +175,8 @@ pub fn cell_vars<'a>(
 ) -> BTreeMap<String, Value> {
     let mut out: BTreeMap<String, Value> =
         cell.into_iter().map(|(axis, value)| (axis.to_owned(), Value::String(value.to_owned()))).collect();
-    let params: Map<String, Value> = params.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let params: Map<String, Value> =
+        params.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     out.insert("params".to_owned(), Value::Object(params));
     out
 }
@@ -230,9 +234,16 @@ fn explain(text: &str, error: &minijinja::Error) -> TemplateError {
             }
             let syntax = matches!(
                 kind,
-                ErrorKind::SyntaxError | ErrorKind::UnknownFilter | ErrorKind::UnknownTest | ErrorKind::UnknownFunction
+                ErrorKind::SyntaxError
+                    | ErrorKind::UnknownFilter
+                    | ErrorKind::UnknownTest
+                    | ErrorKind::UnknownFunction
             );
-            if syntax { TemplateError::Syntax { template, reason } } else { TemplateError::Failed { template, reason } }
+            if syntax {
+                TemplateError::Syntax { template, reason }
+            } else {
+                TemplateError::Failed { template, reason }
+            }
         }
     }
 }
@@ -243,7 +254,9 @@ mod tests {
     use serde_json::json;
 
     fn vars() -> Map<String, Value> {
-        let Value::Object(map) = json!({"params": {"repos": ["a", "b"], "n": 3, "t": "x y"}, "repo": "flask"}) else {
+        let Value::Object(map) =
+            json!({"params": {"repos": ["a", "b"], "n": 3, "t": "x y"}, "repo": "flask"})
+        else {
             unreachable!()
         };
         map
@@ -280,7 +293,8 @@ mod tests {
 
     #[test]
     fn references_name_params_and_axes() {
-        let found = references("{{ params.n }}/{{ repo }}{% for i in range(3) %}{{ i }}{% endfor %}").unwrap();
+        let found =
+            references("{{ params.n }}/{{ repo }}{% for i in range(3) %}{{ i }}{% endfor %}").unwrap();
         assert_eq!(found, vec![Reference::Param("n".to_owned()), Reference::Name("repo".to_owned())]);
         assert_eq!(lone_param("{{ params.repos }}"), Some("repos"));
         assert_eq!(lone_param("{{ params.repos | length }}"), None);

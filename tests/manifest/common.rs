@@ -17,7 +17,11 @@ pub(crate) fn catalog() -> Catalog {
     };
     Catalog {
         graders: [
-            grader("ranking", "retrieval", &["hit@1", "hit@3", "hit@5", "hit@10", "symbol_hit@5", "mrr", "map"]),
+            grader(
+                "ranking",
+                "retrieval",
+                &["hit@1", "hit@3", "hit@5", "hit@10", "symbol_hit@5", "mrr", "map"],
+            ),
             grader("latency", "retrieval", &["latency_p50_ms", "latency_p95_ms", "latency_p95_s", "calls"]),
             grader("resources", "retrieval", &["ingest_s", "rss_mib", "index_mib", "footprint"]),
             grader("fair", "fairness", &["keyword_coverage"]),

@@ -95,7 +95,8 @@ fn quickstart_is_what_its_file_says() {
         names,
         ["index", "index.read", "warm", "warm.read", "search", "search.read", "score", "summary"]
     );
-    let needs: Vec<Vec<&str>> = plan.stages.iter().map(|s| s.needs.iter().map(|n| names[*n]).collect()).collect();
+    let needs: Vec<Vec<&str>> =
+        plan.stages.iter().map(|s| s.needs.iter().map(|n| names[*n]).collect()).collect();
     assert_eq!(needs[4], ["warm"]);
     assert_eq!(needs[5], ["search"]);
     assert_eq!(needs[6], ["search.read", "index.read"]);
@@ -115,8 +116,10 @@ fn quickstart_is_what_its_file_says() {
 #[test]
 fn in_an_empty_folder_the_shipped_files_are_found() {
     let empty = tempfile::tempdir().unwrap();
-    for asked in ["quickstart", "pipelines/quickstart.toml", "./pipelines/quickstart.toml", "quickstart.toml"] {
-        let (plan, warnings) = compiled(empty.path(), asked, &[]).unwrap_or_else(|d| panic!("{}", complain(&d)));
+    for asked in ["quickstart", "pipelines/quickstart.toml", "./pipelines/quickstart.toml", "quickstart.toml"]
+    {
+        let (plan, warnings) =
+            compiled(empty.path(), asked, &[]).unwrap_or_else(|d| panic!("{}", complain(&d)));
         assert!(warnings.is_empty(), "{}", complain(&warnings));
         assert_eq!(plan.repos["sample"].source, Source::Embedded("sample".to_owned()));
         assert_eq!(plan.root, empty.path());

@@ -4,12 +4,12 @@ use super::data::Data;
 use super::params::Params;
 use super::texts::{self, Placed};
 use super::{Cx, short};
-use crate::diag::{Diagnostic, Place};
+use crate::diag::{Diagnostic, Place, nearest};
 use crate::manifest::names::{SLUG_WORDS, is_slug};
 use crate::manifest::path::KeyPath;
 use crate::manifest::pipeline;
-use crate::manifest::templated::Templated;
 use crate::manifest::project::is_path;
+use crate::manifest::templated::Templated;
 use crate::plan::compiled::Arm;
 
 /// The arms, and what is unsure of them.
@@ -18,16 +18,28 @@ pub(super) struct Arms {
     pub(super) arms: Vec<Arm>,
     /// Where each was declared, in the order of `arms`.
     pub(super) places: Vec<Place>,
-    /// An arm could not be made: names of arms can't be checked.
+    /// Names of arms that could not be made, which has been reported.
+    failed: Vec<String>,
+    /// There are arms without a known name: names of arms can't be checked.
     pub(super) unsure: bool,
     /// The pipeline declares arms at all.
     pub(super) declared: bool,
 }
 
 impl Arms {
-    /// Names in order.
+    /// Names of the arms, faulty ones last.
     pub(super) fn names(&self) -> Vec<String> {
-        self.arms.iter().map(|arm| arm.name.clone()).collect()
+        self.arms.iter().map(|arm| &arm.name).chain(&self.failed).cloned().collect()
+    }
+
+    /// Whether the name is probably that of an arm whose own name is misspelt.
+    pub(super) fn probably_failed(&self, name: &str) -> bool {
+        nearest(name, self.failed.iter().map(String::as_str)).is_some()
+    }
+
+    /// Whether all arms could be made.
+    pub(super) fn complete(&self) -> bool {
+        !self.unsure && self.failed.is_empty()
     }
 
     /// Whether which arms there are depends on what `--set` gave.
@@ -60,7 +72,12 @@ pub(super) fn read(cx: &mut Cx<'_>, params: &Params, data: &Data) -> Arms {
                 Some(entries) => {
                     if entries.is_empty() {
                         let help = "name at least one entry";
-                        cx.error("empty", format!("`{path}` makes no arm: its list is empty"), cx.at(&path.key("over")), help);
+                        cx.error(
+                            "empty",
+                            format!("`{path}` makes no arm: its list is empty"),
+                            cx.at(&path.key("over")),
+                            help,
+                        );
                         out.unsure = true;
                     }
                     for entry in entries {
@@ -100,7 +117,11 @@ fn one(
             // The entry is where the name was written, if it is the entry.
             let at = if entry == Some(name) { place.clone() } else { cx.at(&path.key("server")) };
             let Some(preset) = data.preset(cx, params, name, &at) else {
-                out.unsure = true;
+                match entry {
+                    Some(entry) if is_path(entry) => out.unsure = true,
+                    Some(entry) => out.failed.push(entry.to_owned()),
+                    None => out.failed.push(table.to_owned()),
+                }
                 return;
             };
             Some(preset)
@@ -108,7 +129,9 @@ fn one(
     };
     let name = match (entry, &preset) {
         (None, _) => table.to_owned(),
-        (Some(entry), Some(preset)) if is_path(entry) && server.as_deref() == Some(entry) => preset.server.name.clone(),
+        (Some(entry), Some(preset)) if is_path(entry) && server.as_deref() == Some(entry) => {
+            preset.server.name.clone()
+        }
         (Some(entry), _) => entry.to_owned(),
     };
     if !is_slug(&name) {
@@ -120,7 +143,8 @@ fn one(
     if let Some(first) = out.arms.iter().position(|arm| arm.name == name) {
         let error = Diagnostic::error("duplicate-arm", format!("there are two arms named `{name}`"));
         let error = error.at(place, "again here").at(out.places[first].clone(), "first here");
-        cx.found.push(error.help("an arm made by `over` is named by its entry; give the other one another name"));
+        cx.found
+            .push(error.help("an arm made by `over` is named by its entry; give the other one another name"));
         return;
     }
     let (server, preset_dir) = preset.map_or((None, None), |preset| (Some(preset.server), preset.dir));
@@ -150,7 +174,10 @@ fn equal(cx: &mut Cx<'_>, out: &Arms) {
         }
         let same = out.arms[..at].iter().position(|earlier| content(earlier) == content(arm));
         let Some(first) = same else { continue };
-        let message = format!("the arms `{}` and `{}` are equal in all but their names", out.arms[first].name, arm.name);
+        let message = format!(
+            "the arms `{}` and `{}` are equal in all but their names",
+            out.arms[first].name, arm.name
+        );
         let error = Diagnostic::error("equal-arms", message).at(out.places[at].clone(), "this arm");
         let error = error.at(out.places[first].clone(), "equals this one");
         cx.found.push(error.help("take one out, or, to compare an arm with itself on purpose, give each its own `draw = \"LABEL\"`"));

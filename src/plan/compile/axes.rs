@@ -86,7 +86,7 @@ impl Reader<'_> {
             Wire::Values(list) => self.values(cx, name, list, path),
             Wire::Questions(questions) => self.questions(cx, name, questions, path, &mut of),
         };
-        let sure = values.is_some() && !(name == ARM && self.arms.unsure);
+        let sure = values.is_some() && !(name == ARM && !self.arms.complete());
         let values: Vec<AxisValue> = values.unwrap_or_default();
         if sure && values.is_empty() {
             let help = "give it at least one value";
@@ -99,7 +99,12 @@ impl Reader<'_> {
     fn arm_names(&self, cx: &mut Cx<'_>, name: &str, path: &KeyPath) -> Option<Vec<AxisValue>> {
         if name != ARM {
             let message = format!("\"all\" means all arms, and only the axis `{ARM}` runs over them");
-            cx.error("bad-axis", message, cx.at(path), format!("rename `{name}` to `{ARM}`, or list its values"));
+            cx.error(
+                "bad-axis",
+                message,
+                cx.at(path),
+                format!("rename `{name}` to `{ARM}`, or list its values"),
+            );
             return None;
         }
         if !self.arms.declared {
@@ -107,7 +112,7 @@ impl Reader<'_> {
             cx.error("no-arms", "the pipeline has no arms to run over", cx.at(path), help);
             return None;
         }
-        Some(self.arms.names().into_iter().map(plain).collect())
+        Some(self.arms.arms.iter().map(|arm| plain(arm.name.clone())).collect())
     }
 
     fn values(
@@ -122,7 +127,8 @@ impl Reader<'_> {
         for (at, value) in placed.iter().enumerate() {
             if let Some(first) = placed[..at].iter().find(|earlier| earlier.text == value.text) {
                 let message = format!("the axis `{name}` has the value `{}` twice", short(&value.text));
-                let error = Diagnostic::error("duplicate-value", message).at(value.place.clone(), "again here");
+                let error =
+                    Diagnostic::error("duplicate-value", message).at(value.place.clone(), "again here");
                 cx.found.push(error.at(first.place.clone(), "first here").help("take one out"));
                 sound = false;
             }
@@ -136,7 +142,12 @@ impl Reader<'_> {
         let odd = |c: char| c.is_control() || c.is_whitespace() || ",[]={}\"'\\*".contains(c);
         if text.is_empty() || text.len() > 200 || text.contains(odd) {
             let help = "values stand in the names of nodes, so they have no spaces and none of , [ ] = { } * and quotes";
-            cx.error("bad-value", format!("`{}` can't be a value of the axis `{axis}`", short(text)), place.clone(), help);
+            cx.error(
+                "bad-value",
+                format!("`{}` can't be a value of the axis `{axis}`", short(text)),
+                place.clone(),
+                help,
+            );
             return false;
         }
         if axis == ARM {
@@ -182,7 +193,11 @@ impl Reader<'_> {
             let picked = pick(&set, &keep, sample, cx.pipeline.seed);
             if picked.is_empty() {
                 let message = format!("the axis `{name}` takes no question of `{repo}`");
-                let help = if set.question.is_empty() { "it has none: write questions for it" } else { "widen `where`" };
+                let help = if set.question.is_empty() {
+                    "it has none: write questions for it"
+                } else {
+                    "widen `where`"
+                };
                 cx.warning("no-questions", message, cx.at(path), help);
             }
             self.out.tasks.entry(repo.clone()).or_default().extend(picked.iter().cloned());
@@ -201,7 +216,8 @@ impl Reader<'_> {
         path: &KeyPath,
     ) -> Option<(Vec<(String, Place)>, Option<usize>)> {
         let place = cx.at(path);
-        let parent = template::lone(text).filter(|e| e.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+        let parent =
+            template::lone(text).filter(|e| e.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
         let Some(parent) = parent.filter(|p| !RESERVED.contains(p)) else {
             let others = template::references(text).unwrap_or_default();
             if let Some(Reference::Name(axis)) = others.iter().find(|r| matches!(r, Reference::Name(_))) {
@@ -227,23 +243,32 @@ impl Reader<'_> {
         };
         if parent != REPO {
             let message = format!("the axis `{parent}` holds no repositories");
-            cx.error("bad-axis", message, place, format!("questions come from the axis `{REPO}`, or from one repository by name"));
+            cx.error(
+                "bad-axis",
+                message,
+                place,
+                format!("questions come from the axis `{REPO}`, or from one repository by name"),
+            );
             return None;
         }
         if !self.out.sure[index] {
             return None;
         }
         let values = &self.out.axes[index].values;
-        let placed = |v: &AxisValue| (v.text.clone(), self.out.places.get(&v.text).cloned().unwrap_or_else(|| place.clone()));
+        let placed = |v: &AxisValue| {
+            (v.text.clone(), self.out.places.get(&v.text).cloned().unwrap_or_else(|| place.clone()))
+        };
         Some((values.iter().map(placed).collect(), Some(index)))
     }
 
-    /// Arms without an axis, and an axis without arms.
-    fn without_axis(&self, cx: &mut Cx<'_>) {
+    /// Arms without an axis.
+    fn without_axis(&mut self, cx: &mut Cx<'_>) {
         if self.arms.declared && !self.out.declared.iter().any(|d| d == ARM) && !cx.document.excuses(ARM) {
             let place = cx.table(&KeyPath::of(&["axes"]));
             let message = "the pipeline has arms, but no axis runs over them";
             cx.error("no-arm-axis", message, place, format!("add `{ARM} = \"all\"` under `[axes]`"));
+            // Stages that name it need no error of their own.
+            self.out.declared.push(ARM.to_owned());
         }
     }
 
@@ -254,7 +279,12 @@ impl Reader<'_> {
         let cells = counted.fold(1u64, |n, at| n.saturating_mul(axes[at].values.len().max(1) as u64));
         if cells > MOST_CELLS {
             let message = format!("the matrix has {cells} cells, more than {MOST_CELLS}");
-            cx.error("too-many-cells", message, cx.table(&KeyPath::of(&["axes"])), "take smaller samples or fewer replicates");
+            cx.error(
+                "too-many-cells",
+                message,
+                cx.table(&KeyPath::of(&["axes"])),
+                "take smaller samples or fewer replicates",
+            );
         }
     }
 }
@@ -274,7 +304,8 @@ impl Keep {
         let mut sound = true;
         for (field, wanted) in keep {
             let Some(known) = FIELDS.into_iter().find(|f| f == field) else {
-                let what = Unknown { code: "unknown-field", noun: "field of a question", table: None, none: "" };
+                let what =
+                    Unknown { code: "unknown-field", noun: "field of a question", table: None, none: "" };
                 cx.unknown(&what, field, &FIELDS.map(str::to_owned), cx.key(&path.key(field)));
                 sound = false;
                 continue;
@@ -295,7 +326,12 @@ impl Keep {
                 };
                 let here = path.key(field).index(at);
                 let place = if cx.has(&here) { cx.at(&here) } else { cx.at(&path.key(field)) };
-                cx.error("not-a-choice", format!("no question has the {field} `{}`", short(value)), place, help);
+                cx.error(
+                    "not-a-choice",
+                    format!("no question has the {field} `{}`", short(value)),
+                    place,
+                    help,
+                );
                 sound = false;
             }
             out.push((known, wanted.0.clone()));
@@ -356,7 +392,12 @@ mod tests {
             mentions: Vec::new(),
             content: Vec::new(),
         };
-        QuestionSet { format: 1, repo: "r".to_owned(), warmup: Vec::new(), question: (0..n).map(question).collect() }
+        QuestionSet {
+            format: 1,
+            repo: "r".to_owned(),
+            warmup: Vec::new(),
+            question: (0..n).map(question).collect(),
+        }
     }
 
     #[test]

@@ -66,7 +66,12 @@ pub(super) fn read(
         let rendered = texts.check(cx, &output.path, &at);
         if RESERVED.contains(&part.as_str()) {
             let place = cx.key(&path.key("outputs").key(part));
-            cx.error("bad-name", format!("an output can't be named `{part}`"), place, "the engine writes a part of that name");
+            cx.error(
+                "bad-name",
+                format!("an output can't be named `{part}`"),
+                place,
+                "the engine writes a part of that name",
+            );
         }
         output_path(cx, &output.path, &rendered, &at, outputs);
     }
@@ -140,7 +145,9 @@ impl Texts<'_> {
         let name = |axis: usize| axes[axis].name.as_str();
         let first = |axis: usize| axes[axis].values.first().map(|v| (name(axis), v.text.as_str()));
         let cells: Vec<Vec<(&str, &str)>> = match used {
-            [only] => axes[*only].values.iter().take(TRIED).map(|v| vec![(name(*only), v.text.as_str())]).collect(),
+            [only] => {
+                axes[*only].values.iter().take(TRIED).map(|v| vec![(name(*only), v.text.as_str())]).collect()
+            }
             _ => used.iter().map(|axis| first(*axis)).collect::<Option<Vec<_>>>().into_iter().collect(),
         };
         let mut out = Vec::new();
@@ -174,7 +181,12 @@ fn input_is_there(cx: &mut Cx<'_>, input: &str, path: &KeyPath) -> bool {
     };
     if is_glob(input) {
         if let Err(error) = globset::Glob::new(input) {
-            cx.error("bad-path", format!("`{}` is no glob: {}", short(input), error.kind()), cx.at(path), help);
+            cx.error(
+                "bad-path",
+                format!("`{}` is no glob: {}", short(input), error.kind()),
+                cx.at(path),
+                help,
+            );
             return false;
         }
         return true;
@@ -194,17 +206,27 @@ fn output_path(cx: &mut Cx<'_>, written: &str, rendered: &[String], path: &KeyPa
     let place = cx.at(path);
     if let Some(bad) = rendered.iter().find(|text| tree::plain(text).is_err()) {
         let help = "write a path below the command's working directory, with `/` and without `..`";
-        cx.error("bad-path", format!("`{}` doesn't stay in the command's working directory", short(bad)), place, help);
+        cx.error(
+            "bad-path",
+            format!("`{}` doesn't stay in the command's working directory", short(bad)),
+            place,
+            help,
+        );
         return;
     }
     let clash = outputs.declared.iter().find(|(other, _)| overlap(other, written)).cloned();
     if let Some((other, first)) = clash {
         let message = match other == written {
             true => format!("two outputs have the path `{}`", short(written)),
-            false => format!("the output `{}` lies inside the output `{}`, or around it", short(written), short(&other)),
+            false => format!(
+                "the output `{}` lies inside the output `{}`, or around it",
+                short(written),
+                short(&other)
+            ),
         };
         let error = Diagnostic::error("overlapping-outputs", message).at(place, "this output");
-        cx.found.push(error.at(first, "and this one").help("give each output of the pipeline a path of its own"));
+        cx.found
+            .push(error.at(first, "and this one").help("give each output of the pipeline a path of its own"));
         return;
     }
     outputs.declared.push((written.to_owned(), place));
@@ -212,7 +234,8 @@ fn output_path(cx: &mut Cx<'_>, written: &str, rendered: &[String], path: &KeyPa
 
 /// Whether one path is the other or lies inside it.
 fn overlap(a: &str, b: &str) -> bool {
-    let inside = |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'));
+    let inside =
+        |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'));
     a == b || inside(a, b) || inside(b, a)
 }
 
@@ -231,7 +254,8 @@ fn forgotten_inputs(cx: &mut Cx<'_>, wire: &pipeline::Stage, path: &KeyPath) {
                 || globset::Glob::new(input).is_ok_and(|glob| glob.compile_matcher().is_match(plain))
         };
         if !wire.inputs.iter().any(covers) {
-            let message = format!("`{}` is a file of the project, but no input of this command", short(plain));
+            let message =
+                format!("`{}` is a file of the project, but no input of this command", short(plain));
             let help = format!("add \"{plain}\" to `inputs`: a command sees only what it declares");
             cx.warning("undeclared-input", message, cx.at(&path.key("run").index(at)), help);
         }
@@ -248,7 +272,8 @@ fn metrics(cx: &mut Cx<'_>, name: &str, wire: &pipeline::Stage, path: &KeyPath, 
     }
     let Some(part) = &wire.metrics else { return };
     if !wire.outputs.contains_key(part) {
-        let declared: Vec<String> = cx.document.keys(&path.key("outputs")).into_iter().map(str::to_owned).collect();
+        let declared: Vec<String> =
+            cx.document.keys(&path.key("outputs")).into_iter().map(str::to_owned).collect();
         outputs.metrics.open = true;
         if declared.contains(part) {
             return;

@@ -63,7 +63,8 @@ impl Data {
     /// Finds the datasets: the folder that the parameter `datasets` names, by
     /// default the project's own `datasets/` and after it the shipped one.
     pub(super) fn open(cx: &mut Cx<'_>, params: &Params) -> Self {
-        let corpora = params.corpora.iter().map(|(name, (source, _))| (name.clone(), source.clone())).collect();
+        let corpora =
+            params.corpora.iter().map(|(name, (source, _))| (name.clone(), source.clone())).collect();
         let mut out = Self { corpora, ..Self::default() };
         let mut folder = cx.project.root.join(DATASETS);
         let mut chosen = None;
@@ -174,19 +175,30 @@ impl Data {
     }
 
     fn unknown_repo(&self, cx: &mut Cx<'_>, name: &str, place: &Place) {
-        let known: Vec<&str> = self.datasets.iter().flat_map(|d| d.repos.repo.keys().map(String::as_str)).collect();
+        let known: Vec<&str> =
+            self.datasets.iter().flat_map(|d| d.repos.repo.keys().map(String::as_str)).collect();
         let files: Vec<&str> = self.datasets.iter().map(|d| d.shown.as_str()).collect();
         let all = names(known.iter().copied(), 24);
         let help = match nearest(name, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`? known: {all}"),
             None if known.is_empty() => "write a datasets/repos.toml with `[repo.NAME]`".to_owned(),
-            None => format!("add `[repo.{}]` to a repos.toml (read: {}); known: {all}", short(name), files.join(", ")),
+            None => format!(
+                "add `[repo.{}]` to a repos.toml (read: {}); known: {all}",
+                short(name),
+                files.join(", ")
+            ),
         };
         cx.error("unknown-repo", format!("there is no repository `{}`", short(name)), place.clone(), help);
     }
 
     /// Reads a server preset; reports at `place` when there is none.
-    pub(super) fn preset(&self, cx: &mut Cx<'_>, params: &Params, name: &str, place: &Place) -> Option<Preset> {
+    pub(super) fn preset(
+        &self,
+        cx: &mut Cx<'_>,
+        params: &Params,
+        name: &str,
+        place: &Place,
+    ) -> Option<Preset> {
         let found = if is_path(name) {
             let found = if params.typed(name) {
                 cx.project.named_on_command_line(name)
@@ -197,9 +209,14 @@ impl Data {
                 Ok(found) => found,
                 Err(error) => {
                     let help = match error {
-                        ProjectError::Missing(_) if params.typed(name) => "the path is relative to the working directory".to_owned(),
+                        ProjectError::Missing(_) if params.typed(name) => {
+                            "the path is relative to the working directory".to_owned()
+                        }
                         ProjectError::Missing(_) => {
-                            format!("the path is relative to the project's root `{}`", cx.project.show(&cx.project.root))
+                            format!(
+                                "the path is relative to the project's root `{}`",
+                                cx.project.show(&cx.project.root)
+                            )
                         }
                         ProjectError::Outside(_) => "a preset elsewhere can be named with `--set`".to_owned(),
                         ProjectError::Unreadable(_) => "name a readable file".to_owned(),
@@ -267,7 +284,12 @@ impl Data {
 
     /// The repositories that the cells name, in order; with a question axis,
     /// each with only the questions that are on it.
-    pub(super) fn finish(self, cx: &mut Cx<'_>, axes: &Axes, stages: &Stages) -> IndexMap<String, Repository> {
+    pub(super) fn finish(
+        self,
+        cx: &mut Cx<'_>,
+        axes: &Axes,
+        stages: &Stages,
+    ) -> IndexMap<String, Repository> {
         let asks = stages.all.iter().any(|s| matches!(s.stage.work, Work::Retrieval { .. }));
         let mut out = IndexMap::new();
         for (name, repository) in self.repos {
@@ -275,7 +297,9 @@ impl Data {
             if asks && repository.questions.question.is_empty() {
                 let place = axes.place_of_repo(&name).unwrap_or_else(|| cx.table(&KeyPath::of(&["axes"])));
                 let message = format!("the repository `{name}` has no questions");
-                let help = format!("write questions/{name}.toml beside its repos.toml; see `proofline schema questions`");
+                let help = format!(
+                    "write questions/{name}.toml beside its repos.toml; see `proofline schema questions`"
+                );
                 cx.error("no-questions", message, place, help);
             }
             if let Some(kept) = axes.tasks.get(&name) {
@@ -297,8 +321,10 @@ impl Data {
             }
             let used: Vec<&str> = self.repos.keys().map(String::as_str).collect();
             let all = names(used.iter().copied(), 24);
-            let help = nearest(name, used.iter().copied())
-                .map_or_else(|| format!("this run uses {all}"), |near| format!("did you mean `{near}`? this run uses {all}"));
+            let help = nearest(name, used.iter().copied()).map_or_else(
+                || format!("this run uses {all}"),
+                |near| format!("did you mean `{near}`? this run uses {all}"),
+            );
             let message = format!("no cell uses the repository `{name}`");
             if self.has(name) && self.datasets.iter().any(|d| d.repos.repo.contains_key(name)) {
                 cx.warning("unused-source", message, set.name_place(), help);
@@ -315,7 +341,12 @@ fn source(cx: &mut Cx<'_>, dataset: &Dataset, name: &str, entry: &Repo) -> Optio
     if let Some(of) = &entry.archive {
         let (registry, package, version) = archive(of)?;
         let sha256 = Some(of.sha256.clone()?);
-        return Some(Source::Archive { registry, name: package.to_owned(), version: version.to_owned(), sha256 });
+        return Some(Source::Archive {
+            registry,
+            name: package.to_owned(),
+            version: version.to_owned(),
+            sha256,
+        });
     }
     if let Some(url) = &entry.url {
         return Some(Source::Git { url: url.clone(), commit: entry.commit.clone()? });
@@ -329,7 +360,10 @@ fn source(cx: &mut Cx<'_>, dataset: &Dataset, name: &str, entry: &Repo) -> Optio
             present.then(|| Source::Embedded(written.clone()))
         }
         Base::Disk(folder) => {
-            let help = format!("name a folder in the project, relative to `{}`; one elsewhere: `--set corpus.{name}=PATH`", dataset.shown);
+            let help = format!(
+                "name a folder in the project, relative to `{}`; one elsewhere: `--set corpus.{name}=PATH`",
+                dataset.shown
+            );
             let full = match cx.project.inside(folder, written) {
                 Ok(full) => full,
                 Err(error) => {
@@ -338,7 +372,8 @@ fn source(cx: &mut Cx<'_>, dataset: &Dataset, name: &str, entry: &Repo) -> Optio
                 }
             };
             if !full.is_dir() {
-                let message = format!("the folder `{}` of repository `{name}` isn't there", cx.project.show(&full));
+                let message =
+                    format!("the folder `{}` of repository `{name}` isn't there", cx.project.show(&full));
                 cx.error("no-folder", message, place(), help);
                 return None;
             }
@@ -383,7 +418,9 @@ fn questions(cx: &mut Cx<'_>, dataset: &Dataset, name: &str) -> Option<QuestionS
 
 fn check_engine(cx: &mut Cx<'_>, server: &Server, document: &Document) -> bool {
     let known = &cx.request.catalog.engines;
-    let Some(engine) = server.engine.as_ref().filter(|_| server.transport == Transport::Builtin) else { return true };
+    let Some(engine) = server.engine.as_ref().filter(|_| server.transport == Transport::Builtin) else {
+        return true;
+    };
     if known.contains(engine) {
         return true;
     }

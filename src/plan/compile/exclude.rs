@@ -14,7 +14,12 @@ use crate::manifest::templated::Templated;
 
 /// Reads the excluded cells. One that names nothing is an error in the file's
 /// own defaults; where `--set` changed the axis it is a warning.
-pub(super) fn read(cx: &mut Cx<'_>, params: &Params, axes: &Axes, arms: &Arms) -> Vec<BTreeMap<String, String>> {
+pub(super) fn read(
+    cx: &mut Cx<'_>,
+    params: &Params,
+    axes: &Axes,
+    arms: &Arms,
+) -> Vec<BTreeMap<String, String>> {
     let mut out = Vec::new();
     for (at, cell) in cx.pipeline.axes.exclude.clone().into_iter().enumerate() {
         let path = KeyPath::of(&["axes", "exclude"]).index(at);
@@ -63,7 +68,10 @@ pub(super) fn read(cx: &mut Cx<'_>, params: &Params, axes: &Axes, arms: &Arms) -
 fn together(cx: &mut Cx<'_>, axes: &Axes, cell: &[(usize, &String)], path: &KeyPath) -> bool {
     for (index, value) in cell {
         let axis = &axes.axes[*index];
-        let Some((parent, wanted)) = axis.of.and_then(|of| cell.iter().find(|(other, _)| *other == of)) else { continue };
+        let Some((parent, wanted)) = axis.of.and_then(|of| cell.iter().find(|(other, _)| *other == of))
+        else {
+            continue;
+        };
         let at = axes.axes[*parent].values.iter().position(|v| v.text == **wanted);
         let present = axis.values.iter().any(|v| v.text == **value);
         let fits = axis.values.iter().any(|v| v.text == **value && v.parent == at);
@@ -83,7 +91,8 @@ fn depends_on_set(cx: &Cx<'_>, params: &Params, axis: &str, _arms: &Arms) -> boo
         Templated::Template(text) => params.changed(text),
         Templated::Value(entries) => entries.iter().any(|entry| params.changed(entry)),
     };
-    let number = |number: &Templated<u32>| matches!(number, Templated::Template(text) if params.changed(text));
+    let number =
+        |number: &Templated<u32>| matches!(number, Templated::Template(text) if params.changed(text));
     match cx.pipeline.axes.axes.get(axis) {
         None => false,
         Some(Wire::Arms) => Arms::changed(cx, params),

@@ -18,12 +18,8 @@ const TOLERANCE: f64 = 1e-9;
 const APART: [&str; 2] = ["fairness", "adoption"];
 
 /// How an unknown arm is reported.
-pub(super) const ARM_NAME: Unknown<'static> = Unknown {
-    code: "unknown-arm",
-    noun: "arm",
-    table: Some("arm"),
-    none: "declare arms as `[arm.NAME]`",
-};
+pub(super) const ARM_NAME: Unknown<'static> =
+    Unknown { code: "unknown-arm", noun: "arm", table: Some("arm"), none: "declare arms as `[arm.NAME]`" };
 
 /// The metrics that the pipeline makes.
 #[derive(Debug)]
@@ -37,17 +33,32 @@ pub(super) struct Produced {
 impl Produced {
     pub(super) fn of(cx: &Cx<'_>, stages: &Stages) -> Self {
         let mut metrics = BTreeMap::new();
-        let mut open = stages.command_metrics.open || cx.declared("stage").len() != cx.pipeline.stage.len();
+        let mut open = stages.command_metrics.open || cx.document.excuses("metrics");
+        let mut faulty = false;
+        for name in cx.declared("stage") {
+            let stage = KeyPath::of(&["stage", &name]);
+            if !cx.pipeline.stage.contains_key(&name) {
+                faulty = true;
+                open |= cx.has(&stage.key("metrics"));
+            }
+        }
         metrics.extend(stages.command_metrics.named.iter().map(|name| (name.clone(), None)));
         for draft in &stages.all {
             let Work::Grade { graders, .. } = &draft.stage.work else { continue };
             for grader in graders {
                 match cx.request.catalog.graders.get(grader) {
-                    Some(made) => metrics.extend(made.iter().map(|(name, layer)| (name.clone(), Some(layer.clone())))),
-                    None => open = true,
+                    Some(made) => {
+                        metrics.extend(made.iter().map(|(name, layer)| (name.clone(), Some(layer.clone()))))
+                    }
+                    None => faulty = true,
                 }
             }
-            open |= graders.is_empty();
+            faulty |= graders.is_empty();
+        }
+        if faulty {
+            // Of a misspelt grader nobody knows which one was meant: any might be.
+            let all = cx.request.catalog.graders.values().flatten();
+            metrics.extend(all.map(|(name, layer)| (name.clone(), Some(layer.clone()))));
         }
         Self { metrics, open }
     }
@@ -58,7 +69,11 @@ impl Produced {
 }
 
 /// Reads the composites.
-pub(super) fn composites(cx: &mut Cx<'_>, produced: &Produced, stages: &Stages) -> IndexMap<String, Vec<Term>> {
+pub(super) fn composites(
+    cx: &mut Cx<'_>,
+    produced: &Produced,
+    stages: &Stages,
+) -> IndexMap<String, Vec<Term>> {
     let mut out = IndexMap::new();
     for (name, weights) in cx.pipeline.composite.clone() {
         let path = KeyPath::of(&["composite", &name]);
@@ -68,7 +83,12 @@ pub(super) fn composites(cx: &mut Cx<'_>, produced: &Produced, stages: &Stages) 
             let at = path.key(key);
             let Some((metric, inverse)) = term(key) else {
                 let help = "write a metric's name, or `1/(1+METRIC)` where less is better";
-                cx.error("bad-term", format!("`{}` is no term of a composite", short(key)), cx.key(&at), help);
+                cx.error(
+                    "bad-term",
+                    format!("`{}` is no term of a composite", short(key)),
+                    cx.key(&at),
+                    help,
+                );
                 sound = false;
                 continue;
             };
@@ -77,7 +97,12 @@ pub(super) fn composites(cx: &mut Cx<'_>, produced: &Produced, stages: &Stages) 
             }
             if *weight <= 0.0 {
                 let message = format!("the weight of `{}` in `{name}` is {weight}", short(key));
-                cx.error("out-of-range", message, cx.at(&at), "weights are above 0; of a cost weigh `1/(1+METRIC)`");
+                cx.error(
+                    "out-of-range",
+                    message,
+                    cx.at(&at),
+                    "weights are above 0; of a cost weigh `1/(1+METRIC)`",
+                );
                 sound = false;
             }
             terms.push(Term { metric: metric.to_owned(), inverse, weight: *weight });
@@ -86,7 +111,12 @@ pub(super) fn composites(cx: &mut Cx<'_>, produced: &Produced, stages: &Stages) 
         let sum = precise_sum(weights.values().copied());
         if sound && (sum - 1.0).abs() > TOLERANCE {
             let help = "change the weights so that they sum to 1";
-            cx.error("weights", format!("the weights of `{name}` sum to {}", rounded(sum)), cx.table(&path), help);
+            cx.error(
+                "weights",
+                format!("the weights of `{name}` sum to {}", rounded(sum)),
+                cx.table(&path),
+                help,
+            );
         }
         if produced.metrics.contains_key(&name) {
             let message = format!("the composite `{name}` has the name of a metric");
@@ -104,7 +134,12 @@ pub(super) fn composites(cx: &mut Cx<'_>, produced: &Produced, stages: &Stages) 
 fn no_aggregate(cx: &mut Cx<'_>, table: &str, words: &str) {
     let help = "add `[stage.summary]` with `kind = \"aggregate\"` that needs the stages with the metrics";
     let place = cx.table(&KeyPath::of(&[table]));
-    cx.error("no-aggregate", format!("the pipeline has {words} but no aggregate stage to compute them"), place, help);
+    cx.error(
+        "no-aggregate",
+        format!("the pipeline has {words} but no aggregate stage to compute them"),
+        place,
+        help,
+    );
 }
 
 fn rounded(sum: f64) -> f64 {
@@ -142,7 +177,11 @@ fn layers(cx: &mut Cx<'_>, produced: &Produced, name: &str, terms: &[Term], path
     let of = |wanted: &str| terms.iter().find(|term| layer(term) == Some(wanted));
     let (Some(first), Some(second)) = (of(APART[0]), of(APART[1])) else { return };
     let place = |term: &Term| {
-        let key = cx.document.keys(path).into_iter().find(|key| super::metrics::term(key).is_some_and(|(m, _)| m == term.metric));
+        let key = cx
+            .document
+            .keys(path)
+            .into_iter()
+            .find(|key| super::metrics::term(key).is_some_and(|(m, _)| m == term.metric));
         cx.key(&path.key(key.unwrap_or(&term.metric)))
     };
     let message = format!("`{name}` mixes fairness and adoption");
@@ -153,14 +192,25 @@ fn layers(cx: &mut Cx<'_>, produced: &Produced, name: &str, terms: &[Term], path
     cx.found.push(error.help(help));
 }
 
-fn unknown_metric(cx: &mut Cx<'_>, produced: &Produced, metric: &str, more: &[String], place: Place, severity: Severity) {
-    let known: Vec<&str> = produced.metrics.keys().map(String::as_str).chain(more.iter().map(String::as_str)).collect();
+fn unknown_metric(
+    cx: &mut Cx<'_>,
+    produced: &Produced,
+    metric: &str,
+    more: &[String],
+    place: Place,
+    severity: Severity,
+) {
+    let known: Vec<&str> =
+        produced.metrics.keys().map(String::as_str).chain(more.iter().map(String::as_str)).collect();
     let near = nearest(metric, known.iter().copied());
     // A metric of a grader that the pipeline lacks: name the grader.
-    let grader = cx.request.catalog.graders.iter().find(|(_, made)| made.iter().any(|(name, _)| name == metric));
+    let grader =
+        cx.request.catalog.graders.iter().find(|(_, made)| made.iter().any(|(name, _)| name == metric));
     let help = match (grader, near) {
         (Some((grader, _)), _) => format!("the grader `{grader}` makes it: add it to a grade stage"),
-        (None, Some(near)) => format!("did you mean `{near}`? the pipeline makes {}", names(known.iter().copied(), 32)),
+        (None, Some(near)) => {
+            format!("did you mean `{near}`? the pipeline makes {}", names(known.iter().copied(), 32))
+        }
         (None, None) if known.is_empty() => "no stage of the pipeline makes metrics".to_owned(),
         (None, None) => format!("the pipeline makes {}", names(known.iter().copied(), 32)),
     };
@@ -196,10 +246,15 @@ pub(super) fn gates(
         let Some((arm, metric)) = gate_key(cx, &key, arms, &place) else { continue };
         if let Some(arm) = &arm {
             let known = arms.names();
-            if !known.contains(arm) && !arms.unsure {
+            if !known.contains(arm) && !arms.unsure && !arms.probably_failed(arm) {
                 if Arms::changed(cx, params) {
                     let help = format!("this invocation has {}", names(known.iter().map(String::as_str), 24));
-                    cx.warning("unknown-arm", format!("the gate `{key}` names the arm `{}`, which isn't there", short(arm)), place, help);
+                    cx.warning(
+                        "unknown-arm",
+                        format!("the gate `{key}` names the arm `{}`, which isn't there", short(arm)),
+                        place,
+                        help,
+                    );
                     continue;
                 }
                 cx.unknown(&ARM_NAME, arm, &known, place.clone());
@@ -228,7 +283,12 @@ fn gate_key(cx: &mut Cx<'_>, key: &str, arms: &Arms, place: &Place) -> Option<(O
                 rest = after;
             }
             None => {
-                cx.error("bad-gate", format!("the gate `{}` is no `{form}`", short(key)), place.clone(), format!("write `\"{form}\"`"));
+                cx.error(
+                    "bad-gate",
+                    format!("the gate `{}` is no `{form}`", short(key)),
+                    place.clone(),
+                    format!("write `\"{form}\"`"),
+                );
                 return None;
             }
         }
@@ -236,13 +296,20 @@ fn gate_key(cx: &mut Cx<'_>, key: &str, arms: &Arms, place: &Place) -> Option<(O
     let parts: Vec<&str> = rest.split('.').collect();
     match parts[..] {
         [.., "delta", "value" | "low" | "high"] | [.., "delta"] => {
-            let message = format!("the gate `{}` bounds a difference, which is not available yet in this version", short(key));
-            let help = format!("it needs `compare`, which comes later; bound the arm's own value: `\"{form}\"`");
+            let message = format!(
+                "the gate `{}` bounds a difference, which is not available yet in this version",
+                short(key)
+            );
+            let help =
+                format!("it needs `compare`, which comes later; bound the arm's own value: `\"{form}\"`");
             cx.error("not-available", message, place.clone(), help);
             None
         }
         [.., "low" | "high"] => {
-            let message = format!("the gate `{}` bounds an interval, which is not available yet in this version", short(key));
+            let message = format!(
+                "the gate `{}` bounds an interval, which is not available yet in this version",
+                short(key)
+            );
             let help = format!("it needs `compare`, which comes later; bound the value: `\"{form}\"`");
             cx.error("not-available", message, place.clone(), help);
             None

@@ -130,7 +130,9 @@ fn read_chain(project: &Project, file: &Found) -> (Document, Vec<Diagnostic>) {
                 let known = project.names_in("pipelines", &[]);
                 let stem = wanted.trim_end_matches(".toml").rsplit('/').next().unwrap_or_default();
                 let help = match nearest(stem, known.iter().map(String::as_str)) {
-                    Some(near) => format!("did you mean `{near}`? it may name a pipeline or a file beside this one"),
+                    Some(near) => {
+                        format!("did you mean `{near}`? it may name a pipeline or a file beside this one")
+                    }
                     None => format!("pipelines: {}", names(known.iter().map(String::as_str), 24)),
                 };
                 let message = format!("there is no pipeline `{wanted}` to extend");
@@ -201,12 +203,24 @@ struct Cx<'r> {
 
 impl Cx<'_> {
     /// Reports an error at a place.
-    fn error(&mut self, code: &'static str, message: impl Into<String>, place: Place, help: impl Into<String>) {
+    fn error(
+        &mut self,
+        code: &'static str,
+        message: impl Into<String>,
+        place: Place,
+        help: impl Into<String>,
+    ) {
         self.found.push(Diagnostic::error(code, message).at(place, "").help(help));
     }
 
     /// Reports a warning at a place.
-    fn warning(&mut self, code: &'static str, message: impl Into<String>, place: Place, help: impl Into<String>) {
+    fn warning(
+        &mut self,
+        code: &'static str,
+        message: impl Into<String>,
+        place: Place,
+        help: impl Into<String>,
+    ) {
         self.found.push(Diagnostic::warning(code, message).at(place, "").help(help));
     }
 

@@ -47,7 +47,8 @@ impl Graph {
                                 none: "declare it as `[stage.NAME]`",
                             };
                             // Its own name is no candidate.
-                            let others: Vec<String> = declared.iter().filter(|d| *d != name).cloned().collect();
+                            let others: Vec<String> =
+                                declared.iter().filter(|d| *d != name).cloned().collect();
                             cx.unknown(&what, need, &others, place);
                         }
                     }

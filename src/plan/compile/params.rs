@@ -61,7 +61,8 @@ pub(super) struct Params {
     set: BTreeMap<String, Set>,
     /// Names in `[params]`, faulty ones included.
     declared: Vec<String>,
-    used: RefCell<BTreeSet<String>>,
+    /// Those that a misspelt name, or `params` as a whole, probably means.
+    meant: RefCell<BTreeSet<String>>,
 }
 
 impl Params {
@@ -72,7 +73,7 @@ impl Params {
             corpora: sets.corpora,
             set: BTreeMap::new(),
             declared,
-            used: RefCell::new(BTreeSet::new()),
+            meant: RefCell::new(BTreeSet::new()),
         };
         for (name, set) in sets.params {
             if out.declared.contains(&name) {
@@ -95,7 +96,9 @@ impl Params {
         let help = match near {
             Some(near) => format!("did you mean `{near}`? this pipeline's parameters: {all}"),
             None if self.declared.is_empty() => "this pipeline has no parameters".to_owned(),
-            None => format!("this pipeline's parameters: {all}; and corpus.NAME for the source of a repository"),
+            None => {
+                format!("this pipeline's parameters: {all}; and corpus.NAME for the source of a repository")
+            }
         };
         cx.error("unknown-param", format!("there is no parameter `{}`", short(name)), set.name_place(), help);
     }
@@ -105,7 +108,12 @@ impl Params {
         let default = path.key("default");
         let Some(kind) = Type::of(&param.default) else {
             let help = "a default is a text, a number, true or false, or a list of texts";
-            cx.error("bad-param", format!("the default of `{name}` has no type that a parameter can have"), cx.at(&default), help);
+            cx.error(
+                "bad-param",
+                format!("the default of `{name}` has no type that a parameter can have"),
+                cx.at(&default),
+                help,
+            );
             return None;
         };
         if param.list && kind != Type::List {
@@ -136,7 +144,10 @@ impl Params {
         };
         let entries = set.entries();
         let place = |at: Option<usize>| {
-            Some(at.and_then(|at| entries.get(at)).map_or_else(|| set.value_place(), |(_, place)| place.clone()))
+            Some(
+                at.and_then(|at| entries.get(at))
+                    .map_or_else(|| set.value_place(), |(_, place)| place.clone()),
+            )
         };
         self.allowed(cx, name, param, &value, &place).then_some(value)
     }
@@ -167,8 +178,10 @@ impl Params {
                 Type::Flag => choice.is_boolean(),
             };
             if !fits {
-                let message = format!("the choice {choice} isn't {}, as the default of `{name}` is", kind.words());
-                let error = Diagnostic::error("bad-param", message).at(cx.at(&path.key("choices").index(at)), "");
+                let message =
+                    format!("the choice {choice} isn't {}, as the default of `{name}` is", kind.words());
+                let error =
+                    Diagnostic::error("bad-param", message).at(cx.at(&path.key("choices").index(at)), "");
                 let error = error.at(cx.at(&path.key("default")), "the default");
                 cx.found.push(error.help("choices have the type of the default"));
             }
@@ -188,12 +201,14 @@ impl Params {
         let path = KeyPath::of(&["params", name]);
         let default = path.key("default");
         let mut sound = true;
-        if let Some(number) = value.as_f64() {
+        let crossed = param.min.zip(param.max).is_some_and(|(min, max)| min > max);
+        if let Some(number) = value.as_f64().filter(|_| !crossed) {
             let below = param.min.filter(|min| number < *min).map(|min| ("min", "smallest", min));
             let above = param.max.filter(|max| number > *max).map(|max| ("max", "largest", max));
             if let Some((key, word, bound)) = below.or(above) {
                 let here = place(None).unwrap_or_else(|| cx.at(&default));
-                let error = Diagnostic::error("out-of-range", format!("`{name}` can't be {value}")).at(here, "");
+                let error =
+                    Diagnostic::error("out-of-range", format!("`{name}` can't be {value}")).at(here, "");
                 let error = error.at(cx.at(&path.key(key)), "the bound");
                 cx.found.push(error.help(format!("the {word} value allowed is {bound}")));
                 sound = false;
@@ -209,13 +224,18 @@ impl Params {
             if choices.iter().any(same) {
                 continue;
             }
-            let here = place(at).unwrap_or_else(|| cx.at(&at.map_or(default.clone(), |at| default.index(at))));
+            let here =
+                place(at).unwrap_or_else(|| cx.at(&at.map_or(default.clone(), |at| default.index(at))));
             let word = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
             let all: Vec<String> = choices.iter().map(word).collect();
             let near = nearest(&word(given), all.iter().map(String::as_str)).map(str::to_owned);
             let listed = names(all.iter().map(String::as_str), 24);
-            let help = near.map_or_else(|| format!("allowed: {listed}"), |n| format!("did you mean `{n}`? allowed: {listed}"));
-            let error = Diagnostic::error("not-a-choice", format!("`{name}` can't be `{}`", short(&word(given))));
+            let help = near.map_or_else(
+                || format!("allowed: {listed}"),
+                |n| format!("did you mean `{n}`? allowed: {listed}"),
+            );
+            let error =
+                Diagnostic::error("not-a-choice", format!("`{name}` can't be `{}`", short(&word(given))));
             cx.found.push(error.at(here, "").at(cx.at(&path.key("choices")), "the choices").help(help));
             sound = false;
         }
@@ -259,18 +279,12 @@ impl Params {
         cx.at(&entry.map_or(path.clone(), |at| path.index(at)))
     }
 
-    /// Notes that a parameter has a use.
-    pub(super) fn mark_used(&self, name: &str) {
-        self.used.borrow_mut().insert(name.to_owned());
-    }
-
     /// Reports a template that names a parameter that isn't there; says whether all are.
     pub(super) fn known(&self, cx: &mut Cx<'_>, references: &[Reference], place: &Place) -> bool {
         let mut sound = true;
         for reference in references {
             match reference {
                 Reference::Param(name) => {
-                    self.mark_used(name);
                     if !self.declared.contains(name) {
                         let what = Unknown {
                             code: "unknown-param",
@@ -279,11 +293,15 @@ impl Params {
                             none: "declare it under `[params]`: `NAME = { default = ... }`",
                         };
                         cx.unknown(&what, name, &self.declared, place.clone());
+                        // Probably a use of that one: no second complaint that it has none.
+                        if let Some(near) = nearest(name, self.declared.iter().map(String::as_str)) {
+                            self.meant.borrow_mut().insert(near.to_owned());
+                        }
                     }
                     // A declared one without a value has been reported where it stands.
                     sound &= self.values.contains_key(name);
                 }
-                Reference::Params => self.declared.iter().for_each(|name| self.mark_used(name)),
+                Reference::Params => self.meant.borrow_mut().extend(self.declared.iter().cloned()),
                 Reference::Name(_) => {}
             }
         }
@@ -293,7 +311,9 @@ impl Params {
     /// Warns of parameters that nothing uses.
     pub(super) fn report_unused(&self, cx: &mut Cx<'_>) {
         for name in &self.declared {
-            if !self.used.borrow().contains(name) && name != DATASETS {
+            // As written: a template in a faulty part of the file is a use as well.
+            let used = self.meant.borrow().contains(name) || cx.document.mentions(&format!("params.{name}"));
+            if !used && name != DATASETS {
                 let place = cx.key(&KeyPath::of(&["params", name]));
                 let help = format!("use it as `{{{{ params.{name} }}}}`, or take it out");
                 cx.warning("unused-param", format!("nothing uses the parameter `{name}`"), place, help);

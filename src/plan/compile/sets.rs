@@ -75,7 +75,12 @@ impl Sets {
             };
             if !is_slug(repo) {
                 let help = "write `--set corpus.NAME=SOURCE`";
-                cx.error("bad-name", format!("`{}` is no name of a repository", short(repo)), set.name_place(), help);
+                cx.error(
+                    "bad-name",
+                    format!("`{}` is no name of a repository", short(repo)),
+                    set.name_place(),
+                    help,
+                );
                 continue;
             }
             match source(value, &cx.project.cwd) {
@@ -102,7 +107,12 @@ fn source(text: &str, cwd: &Path) -> Result<Source, String> {
             .rsplit_once(sign)
             .filter(|(name, version)| !name.is_empty() && plain_version(version))
             .ok_or_else(|| format!("`{}` doesn't name a package with its version", short(text)))?;
-        return Ok(Source::Archive { registry, name: name.to_owned(), version: version.to_owned(), sha256: None });
+        return Ok(Source::Archive {
+            registry,
+            name: name.to_owned(),
+            version: version.to_owned(),
+            sha256: None,
+        });
     }
     if let Some(rest) = text.strip_prefix("git:") {
         let (url, commit) = rest
@@ -159,7 +169,15 @@ mod tests {
         assert_eq!(source("src", cwd), Ok(Source::Folder(cwd.join("src"))));
         let checkout = Source::Checkout { path: cwd.join("src"), commit: "v1.0".to_owned() };
         assert_eq!(source("src@v1.0", cwd), Ok(checkout));
-        for bad in ["", "nowhere", "pypi:flask", "npm:x", "git:https://example.org/x@main", "pypi:flask==--x", "src@--x"] {
+        for bad in [
+            "",
+            "nowhere",
+            "pypi:flask",
+            "npm:x",
+            "git:https://example.org/x@main",
+            "pypi:flask==--x",
+            "src@--x",
+        ] {
             assert!(source(bad, cwd).is_err(), "{bad}");
         }
     }

@@ -165,14 +165,25 @@ fn pool_and_limits(cx: &mut Cx<'_>, name: &str, wire: &pipeline::Stage, effect: 
         (Effect::Pure | Effect::Measured, Some(_)) => {
             let place = cx.key(&path.key("limits").key("usd"));
             let help = "leave it out, or set `effect = \"paid\"` on a command";
-            cx.error("misplaced-key", format!("`usd` limits nothing in `{name}`, which costs nothing"), place, help);
+            cx.error(
+                "misplaced-key",
+                format!("`usd` limits nothing in `{name}`, which costs nothing"),
+                place,
+                help,
+            );
         }
         _ => {}
     }
 }
 
 /// Finds the axes of a stage, its needs' being known; says whether all could be found.
-fn over(cx: &mut Cx<'_>, all: &mut [Draft], at: usize, (name, wire): &(String, pipeline::Stage), axes: &Axes) -> bool {
+fn over(
+    cx: &mut Cx<'_>,
+    all: &mut [Draft],
+    at: usize,
+    (name, wire): &(String, pipeline::Stage),
+    axes: &Axes,
+) -> bool {
     let path = KeyPath::of(&["stage", name, "over"]);
     let mut sure = true;
     let mut found: Vec<usize> = Vec::new();
@@ -211,7 +222,8 @@ fn over(cx: &mut Cx<'_>, all: &mut [Draft], at: usize, (name, wire): &(String, p
         let Some(parent) = axes.axes[*axis].of.filter(|parent| !found.contains(parent)) else { continue };
         let (child, parent) = (&axes.axes[*axis].name, &axes.axes[parent].name);
         let index = wire.over.iter().flatten().position(|name| name == child);
-        let place = index.map_or_else(|| cx.table(&KeyPath::of(&["stage", name])), |index| cx.at(&path.index(index)));
+        let place =
+            index.map_or_else(|| cx.table(&KeyPath::of(&["stage", name])), |index| cx.at(&path.index(index)));
         let message = format!("`{name}` runs over `{child}` but not over `{parent}`, on which it depends");
         cx.error("dependent-axis", message, place, format!("add `{parent}` to its `over`"));
     }
@@ -227,16 +239,23 @@ fn rules(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, axes: &Axes
         Kind::Ingest => (&[], "reads no other stage"),
         Kind::Warmup => (&[Kind::Ingest], "needs an ingest stage"),
         Kind::Session => (&[Kind::Warmup, Kind::Ingest], "needs a warmup or ingest stage"),
-        Kind::Grade => (&[Kind::Session, Kind::Ingest, Kind::Warmup], "needs a session, and may need its ingest and warmup"),
+        Kind::Grade => (
+            &[Kind::Session, Kind::Ingest, Kind::Warmup],
+            "needs a session, and may need its ingest and warmup",
+        ),
         Kind::Aggregate => (&[Kind::Grade, Kind::Command], "needs grade stages, or commands with `metrics`"),
-        Kind::Command => (&[Kind::Ingest, Kind::Warmup, Kind::Session, Kind::Grade, Kind::Aggregate, Kind::Command], ""),
+        Kind::Command => {
+            (&[Kind::Ingest, Kind::Warmup, Kind::Session, Kind::Grade, Kind::Aggregate, Kind::Command], "")
+        }
     };
     let article = if matches!(draft.kind, Kind::Ingest | Kind::Aggregate) { "an" } else { "a" };
     let kind = kind_word(draft.kind);
     for (index, need) in draft.stage.needs.iter().enumerate() {
         let needed = &stages.all[*need];
         let metrics = draft.kind != Kind::Aggregate || needed.kind != Kind::Command || has_metrics(needed);
-        if allowed.contains(&needed.kind) && metrics {
+        // A circle has been reported, and one of its needs has to go anyway.
+        let circle = upstream(stages, *need).contains(&at);
+        if (allowed.contains(&needed.kind) && metrics) || circle {
             continue;
         }
         let place = need_place(cx, &path, &needed.stage.name, index);
@@ -258,10 +277,11 @@ fn rules(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, axes: &Axes
         Kind::Ingest => runs_over(cx, draft, &path, axes, &[REPO, ARM]),
         Kind::Warmup | Kind::Session => {
             runs_over(cx, draft, &path, axes, &[REPO, ARM]);
-            let ingests = upstream(stages, at, Kind::Ingest);
+            let ingests = of_kind(stages, at, Kind::Ingest);
             let any_server = arms.arms.iter().any(|arm| arm.server.is_some());
             if ingests.is_empty() && (any_server || draft.kind == Kind::Warmup) {
-                let message = format!("the {kind} `{name}` has no ingest stage before it, so no server is ready");
+                let message =
+                    format!("the {kind} `{name}` has no ingest stage before it, so no server is ready");
                 let help = "add a stage of kind `ingest` over repo and arm, and name it in `needs`";
                 cx.error("no-ingest", message, cx.table(&path), help);
             }
@@ -275,17 +295,26 @@ fn rules(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, axes: &Axes
             }
         }
         Kind::Grade => {
-            if upstream(stages, at, Kind::Session).is_empty() {
-                let message = format!("the grade stage `{name}` needs no session, so it has nothing to score");
-                let place = if cx.has(&path.key("needs")) { cx.at(&path.key("needs")) } else { cx.table(&path) };
+            if of_kind(stages, at, Kind::Session).is_empty() {
+                let message =
+                    format!("the grade stage `{name}` needs no session, so it has nothing to score");
+                let place =
+                    if cx.has(&path.key("needs")) { cx.at(&path.key("needs")) } else { cx.table(&path) };
                 cx.error("no-session", message, place, "name a session in `needs`");
             }
         }
         Kind::Aggregate => {
             if draft.stage.needs.is_empty() {
-                let place = if cx.has(&path.key("needs")) { cx.at(&path.key("needs")) } else { cx.table(&path) };
-                let message = format!("the aggregate `{name}` needs no stage, so it has nothing to put together");
-                cx.error("missing-key", message, place, "add `needs = [...]`: grade stages, or commands with `metrics`");
+                let place =
+                    if cx.has(&path.key("needs")) { cx.at(&path.key("needs")) } else { cx.table(&path) };
+                let message =
+                    format!("the aggregate `{name}` needs no stage, so it has nothing to put together");
+                cx.error(
+                    "missing-key",
+                    message,
+                    place,
+                    "add `needs = [...]`: grade stages, or commands with `metrics`",
+                );
             }
         }
         Kind::Command => {}
@@ -300,12 +329,21 @@ fn session(cx: &mut Cx<'_>, draft: &Draft, path: &KeyPath, axes: &Axes, arms: &A
         let index = entries.iter().position(|entry| *entry == axes.axes[task].name);
         let place = index.map_or_else(|| cx.table(path), |index| cx.at(&over.index(index)));
         let help = "take `task` out of `over`; the session then asks the questions that are on the axis";
-        cx.error("bad-axis", format!("the retrieval session `{name}` asks all questions of a repository in one node"), place, help);
+        cx.error(
+            "bad-axis",
+            format!("the retrieval session `{name}` asks all questions of a repository in one node"),
+            place,
+            help,
+        );
     }
     for (arm, place) in arms.arms.iter().zip(&arms.places) {
         if arm.server.is_none() {
-            let message = format!("the arm `{}` has no server, so the retrieval session `{name}` has nobody to ask", arm.name);
-            let error = Diagnostic::error("no-server", message).at(arm_table(cx, &arm.name).unwrap_or_else(|| place.clone()), "");
+            let message = format!(
+                "the arm `{}` has no server, so the retrieval session `{name}` has nobody to ask",
+                arm.name
+            );
+            let error = Diagnostic::error("no-server", message)
+                .at(arm_table(cx, &arm.name).unwrap_or_else(|| place.clone()), "");
             let error = error.at(cx.at(&path.key("driver")), "this session");
             cx.found.push(error.help("give the arm a `server`, e.g. the preset `grep`"));
         }
@@ -318,7 +356,8 @@ fn arm_table(cx: &Cx<'_>, arm: &str) -> Option<crate::diag::Place> {
     if cx.has(&own) {
         return Some(cx.table(&own));
     }
-    let tables: Vec<&String> = cx.pipeline.arm.iter().filter(|(_, a)| a.over.is_some()).map(|(n, _)| n).collect();
+    let tables: Vec<&String> =
+        cx.pipeline.arm.iter().filter(|(_, a)| a.over.is_some()).map(|(n, _)| n).collect();
     match tables[..] {
         [only] => Some(cx.table(&KeyPath::of(&["arm", only]))),
         _ => None,
@@ -338,7 +377,9 @@ fn runs_over(cx: &mut Cx<'_>, draft: &Draft, path: &KeyPath, axes: &Axes, wanted
     let place = if cx.has(&over) { cx.at(&over) } else { cx.table(path) };
     let all = wanted.iter().map(|axis| format!("\"{axis}\"")).collect::<Vec<_>>().join(", ");
     let help = match missing.iter().find(|axis| !axes.declared.iter().any(|d| d == **axis)) {
-        Some(axis) if *axis == ARM => "declare `arm = \"all\"` under `[axes]`, and name it in `over`".to_owned(),
+        Some(axis) if *axis == ARM => {
+            "declare `arm = \"all\"` under `[axes]`, and name it in `over`".to_owned()
+        }
         Some(axis) => format!("declare `{axis} = [...]` under `[axes]`, and name it in `over`"),
         None => format!("write `over = [{all}, ...]`"),
     };
@@ -356,8 +397,16 @@ fn gathers(cx: &mut Cx<'_>, stages: &Stages, draft: &Draft, path: &KeyPath, axes
             continue;
         }
         let place = need_place(cx, path, &needed.name, index);
-        let message = format!("`{}` runs over `{axis}` and `{name}` doesn't, so it would start from several indexes", needed.name);
-        cx.error("gathers", message, place, format!("add `{axis}` to the `over` of `{name}`, or take it out of `{}`", needed.name));
+        let message = format!(
+            "`{}` runs over `{axis}` and `{name}` doesn't, so it would start from several indexes",
+            needed.name
+        );
+        cx.error(
+            "gathers",
+            message,
+            place,
+            format!("add `{axis}` to the `over` of `{name}`, or take it out of `{}`", needed.name),
+        );
     }
 }
 
@@ -374,7 +423,12 @@ fn has_metrics(draft: &Draft) -> bool {
 }
 
 /// The stages of a kind that a stage builds on, directly or not.
-fn upstream(stages: &Stages, at: usize, kind: Kind) -> Vec<usize> {
+fn of_kind(stages: &Stages, at: usize, kind: Kind) -> Vec<usize> {
+    upstream(stages, at).into_iter().filter(|i| stages.all[*i].kind == kind).collect()
+}
+
+/// The stages that a stage builds on, directly or not.
+fn upstream(stages: &Stages, at: usize) -> Vec<usize> {
     let mut seen = vec![false; stages.all.len()];
     let mut stack = stages.all[at].stage.needs.clone();
     while let Some(need) = stack.pop() {
@@ -382,30 +436,48 @@ fn upstream(stages: &Stages, at: usize, kind: Kind) -> Vec<usize> {
             stack.extend(stages.all[need].stage.needs.iter().copied());
         }
     }
-    (0..stages.all.len()).filter(|i| seen[*i] && stages.all[*i].kind == kind).collect()
+    (0..stages.all.len()).filter(|i| seen[*i]).collect()
 }
 
 /// Warns of what nothing reads.
 fn unused(cx: &mut Cx<'_>, stages: &Stages) {
-    for (at, draft) in stages.all.iter().enumerate() {
+    // As written, so that a faulty stage counts as a reader.
+    let declared = cx.declared("stage");
+    let written: Vec<String> = declared
+        .iter()
+        .filter_map(|stage| cx.document.get(&KeyPath::of(&["stage", stage, "needs"]))?.as_array())
+        .flat_map(|list| list.iter().filter_map(serde_json::Value::as_str))
+        .map(str::to_owned)
+        .collect();
+    for draft in &stages.all {
         let name = &draft.stage.name;
         let terminal = matches!(draft.kind, Kind::Aggregate | Kind::Command);
-        let read = stages.all.iter().any(|other| other.stage.needs.contains(&at));
-        if !terminal && !read {
+        // A misspelt need has been reported, with this stage as the nearest name.
+        let unknown = written.iter().map(String::as_str).filter(|need| !declared.iter().any(|d| d == need));
+        let meant = nearest(name, unknown).is_some();
+        if !terminal && !written.contains(name) && !meant && !cx.document.excuses(name) {
             let place = cx.key(&KeyPath::of(&["stage", name]));
-            let known: Vec<&str> = cx.pipeline.stage.values().flat_map(|s| s.needs.iter().map(String::as_str)).collect();
-            let help = match nearest(name, known.iter().copied()) {
-                Some(near) => format!("did you mean to call it `{near}`? else name it in the `needs` of a stage"),
-                None => "name it in the `needs` of a stage, or take it out".to_owned(),
-            };
+            let help = "name it in the `needs` of a stage, or take it out";
             cx.warning("unused-stage", format!("nothing reads what the stage `{name}` makes"), place, help);
         }
     }
     let pools = cx.declared("pools");
-    for pool in pools {
-        if !cx.pipeline.stage.values().any(|stage| stage.pool.as_ref() == Some(&pool)) {
-            let place = cx.key(&KeyPath::of(&["pools", &pool]));
-            cx.warning("unused-pool", format!("no stage uses the pool `{pool}`"), place, "name it in a stage, or take it out");
+    for pool in &pools {
+        let names = |stage: &String| {
+            cx.document.get(&KeyPath::of(&["stage", stage, "pool"])).and_then(|v| v.as_str())
+        };
+        // A misspelt pool has been reported, with this one as the nearest.
+        let meant = |name: &str| {
+            name == pool || (!pools.iter().any(|p| p == name) && nearest(name, [pool.as_str()]).is_some())
+        };
+        if !declared.iter().filter_map(names).any(meant) {
+            let place = cx.key(&KeyPath::of(&["pools", pool]));
+            cx.warning(
+                "unused-pool",
+                format!("no stage uses the pool `{pool}`"),
+                place,
+                "name it in a stage, or take it out",
+            );
         }
     }
 }

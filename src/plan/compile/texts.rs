@@ -40,16 +40,7 @@ pub(super) fn value(
         if name == "item" && item.is_some() {
             continue;
         }
-        let (help, axis) = match name.as_str() {
-            "item" => ("`item` is an entry of an arm's `over`; this has none".to_owned(), false),
-            _ => (format!("here only `params.NAME` is known{}", if item.is_some() { ", and `item`" } else { "" }), true),
-        };
-        let what = if axis && cx.has(&KeyPath::of(&["axes", name])) {
-            format!("the axis `{name}` has no value yet in the template `{}`", short(text))
-        } else {
-            format!("the template `{}` names `{name}`, which doesn't exist", short(text))
-        };
-        cx.error("unknown-variable", what, place.clone(), help);
+        unknown_name(cx, name, item.is_some(), text, place);
         sound = false;
     }
     if !sound {
@@ -66,6 +57,29 @@ pub(super) fn value(
     }
 }
 
+/// Reports a name that has no value when the file is compiled.
+fn unknown_name(cx: &mut Cx<'_>, name: &str, item: bool, text: &str, place: &Place) {
+    let axis = cx.has(&KeyPath::of(&["axes", name]));
+    let message = match axis {
+        true => format!("the axis `{name}` has no value yet in the template `{}`", short(text)),
+        false => format!("the template `{}` names `{name}`, which doesn't exist", short(text)),
+    };
+    let mut error = Diagnostic::error("unknown-variable", message).at(place.clone(), "");
+    let help = if name == "item" {
+        // The arm whose table holds the template lacks the list that `item` runs over.
+        let arms = cx.document.keys(&KeyPath::of(&["arm"]));
+        let tables = arms.into_iter().map(|arm| cx.table(&KeyPath::of(&["arm", arm])));
+        let around = tables.into_iter().find(|table| table.path == place.path && table.covers(place.start));
+        error = error.maybe_at(around, "this arm has no `over`");
+        "`item` is an entry of an arm's `over`: add `over = [...]`"
+    } else if item {
+        "only `params.NAME` and `item` are known here"
+    } else {
+        "only `params.NAME` is known here"
+    };
+    cx.found.push(error.help(help));
+}
+
 /// Reports a template that can't be read or filled in.
 pub(super) fn bad_template(cx: &mut Cx<'_>, error: &template::TemplateError, place: &Place) {
     let help = "templates are `{{ params.NAME }}`; in commands also `{{ AXIS }}`";
@@ -73,7 +87,13 @@ pub(super) fn bad_template(cx: &mut Cx<'_>, error: &template::TemplateError, pla
 }
 
 /// Fills in a text that must stay a text.
-pub(super) fn text(cx: &mut Cx<'_>, params: &Params, item: Option<&str>, text: &str, path: &KeyPath) -> Option<String> {
+pub(super) fn text(
+    cx: &mut Cx<'_>,
+    params: &Params,
+    item: Option<&str>,
+    text: &str,
+    path: &KeyPath,
+) -> Option<String> {
     let place = cx.at(path);
     match value(cx, params, item, text, &place)? {
         Value::String(text) => Some(text),
@@ -107,7 +127,8 @@ pub(super) fn list(
         Templated::Template(written) => {
             let place = cx.at(path);
             let found = value(cx, params, None, written, &place)?;
-            let entries: Option<Vec<String>> = found.as_array().and_then(|list| list.iter().map(word).collect());
+            let entries: Option<Vec<String>> =
+                found.as_array().and_then(|list| list.iter().map(word).collect());
             let Some(entries) = entries else {
                 wrong(cx, params, written, path, &found, "a list of texts");
                 return None;
@@ -156,7 +177,8 @@ pub(super) fn count(
             Some(text) => text,
             None => found.to_string(),
         };
-        let error = Diagnostic::error("out-of-range", format!("`{path}` can't be {found}")).at(cx.at(path), "");
+        let error =
+            Diagnostic::error("out-of-range", format!("`{path}` can't be {found}")).at(cx.at(path), "");
         let error = origin(cx, params, error, &written);
         cx.found.push(error.help(format!("write a whole number from {least} to {most}")));
     }
@@ -172,7 +194,14 @@ fn number_text(value: Option<&Value>) -> Option<String> {
 }
 
 /// Reports that a template yields another type than is wanted.
-pub(super) fn wrong(cx: &mut Cx<'_>, params: &Params, text: &str, path: &KeyPath, found: &Value, expected: &str) {
+pub(super) fn wrong(
+    cx: &mut Cx<'_>,
+    params: &Params,
+    text: &str,
+    path: &KeyPath,
+    found: &Value,
+    expected: &str,
+) {
     let words = match found {
         Value::Null => "nothing".to_owned(),
         Value::Array(_) => "a list".to_owned(),
