@@ -1,4 +1,5 @@
 //! Manifests: what is wrong with them, where, and the way out.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on says so by a panic")]
 
 #[path = "manifest/common.rs"]
 mod common;

@@ -62,7 +62,7 @@ const TRIED: usize = 300;
 
 /// Which value makes the type refuse the whole: the one without which it
 /// says something else.
-fn culprit<T: Manifest>(value: &Value, mut message: String) -> (KeyPath, String) {
+fn culprit<T: Manifest>(value: &Value, message: String) -> (KeyPath, String) {
     let mut path = KeyPath::root();
     let mut whole = value.clone();
     'deeper: for _ in 0..super::source::DEEPEST {
@@ -87,10 +87,8 @@ fn culprit<T: Manifest>(value: &Value, mut message: String) -> (KeyPath, String)
         }
         break;
     }
-    if let Some((plain, _)) = message.split_once(" at line ") {
-        message = plain.to_owned();
-    }
-    (path, message)
+    let plain = message.split_once(" at line ").map(|(plain, _)| plain.to_owned());
+    (path, plain.unwrap_or(message))
 }
 
 fn at<'v>(value: &'v Value, path: &KeyPath) -> Option<&'v Value> {

@@ -342,7 +342,7 @@ impl Walk<'_> {
             DeValue::Array(list) => {
                 let mut out = Vec::with_capacity(list.len());
                 let mut end = span.end;
-                for entry in list.iter() {
+                for entry in list {
                     let inner = path.index(out.len());
                     let (json, last) = self.value(entry.get_ref(), &inner, None, entry.span(), depth + 1);
                     end = end.max(last);

@@ -149,7 +149,6 @@ fn unclosed(statement: &str) -> Option<usize> {
             (_, '\n') => (quote, comment) = (None, false),
             _ if comment => {}
             (Some(q), c) if c == q && !(q == '"' && before == '\\') => quote = None,
-            (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(c),
             (None, '#') => comment = true,
             (None, '[' | '{') => open.push(at),

@@ -76,12 +76,10 @@ fn is_free_name(kind: FileKind, path: &KeyPath) -> bool {
         .filter_map(|s| if let Step::Key(key) = s { Some(key.as_str()) } else { None })
         .collect();
     match (kind, &keys[..]) {
-        (FileKind::Repos, ["repo", _]) | (FileKind::Server, ["env", _] | ["tools", _, "args", ..]) => true,
-        (FileKind::Pipeline, ["arm" | "composite", _]) => true,
-        // The last stage is needed by no other.
-        (FileKind::Pipeline, ["stage", "summary"]) => true,
-        // A command's environment, and what it writes for nobody.
-        (FileKind::Pipeline, ["stage", _, "env" | "outputs", ..]) => true,
+        (FileKind::Repos, ["repo", _])
+        | (FileKind::Server, ["env", _] | ["tools", _, "args", ..])
+        | (FileKind::Pipeline, ["arm" | "composite", _] | ["stage", _, "env" | "outputs", ..]) => true,
+        // The others are needed by name; the last one is needed by none.
         (FileKind::Pipeline, ["stage", name]) => !["index", "warm", "search", "score"].contains(name),
         _ => false,
     }

@@ -233,13 +233,13 @@ fn each_mistake_alone_shows_at_its_place() {
     for Mistake(from, to, code, at) in MISTAKES {
         assert!(base.contains(from), "the sound pipeline has no {from:?}");
         let text = base.replacen(from, to, 1);
-        let found = compile_text(&text, &[]).map_or_else(|found| found, |warnings| warnings);
+        let found = compile_text(&text, &[]).unwrap_or_else(|found| found);
         let shown =
             |d: &Diagnostic| d.place().map_or_else(String::new, |p| first_line(&text, p.start, p.end));
         match found.iter().find(|d| d.code == *code) {
             None => wrong.push(format!("{to:?}: no `{code}`:\n{}", render::text(&found, false))),
             Some(hit) if shown(hit) != *at => {
-                wrong.push(format!("{to:?}: `{code}` at {:?}, not {at:?}", shown(hit)))
+                wrong.push(format!("{to:?}: `{code}` at {:?}, not {at:?}", shown(hit)));
             }
             Some(hit) if hit.help.is_none() => wrong.push(format!("{to:?}: no way out")),
             // One mistake is one error: what follows from it is not repeated.

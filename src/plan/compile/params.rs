@@ -124,8 +124,8 @@ impl Params {
             cx.found.push(error.help("write the default as a list, or leave `list` out"));
             return None;
         }
-        self.bounds_fit(cx, name, param, kind, &path);
-        let file_is_sound = self.allowed(cx, name, param, &param.default, &|_| None);
+        Self::bounds_fit(cx, name, param, kind, &path);
+        let file_is_sound = Self::allowed(cx, name, param, &param.default, &|_| None);
         let Some(set) = self.set.get(name) else { return file_is_sound.then(|| param.default.clone()) };
         let value = match typed(kind, set) {
             Ok(value) => value,
@@ -149,11 +149,11 @@ impl Params {
                     .map_or_else(|| set.value_place(), |(_, place)| place.clone()),
             )
         };
-        self.allowed(cx, name, param, &value, &place).then_some(value)
+        Self::allowed(cx, name, param, &value, &place).then_some(value)
     }
 
     /// `min`, `max` and `choices` must suit the type.
-    fn bounds_fit(&self, cx: &mut Cx<'_>, name: &str, param: &Param, kind: Type, path: &KeyPath) {
+    fn bounds_fit(cx: &mut Cx<'_>, name: &str, param: &Param, kind: Type, path: &KeyPath) {
         if !matches!(kind, Type::Integer | Type::Number) {
             for (key, bound) in [("min", param.min), ("max", param.max)] {
                 if bound.is_some() {
@@ -191,7 +191,6 @@ impl Params {
     /// Whether a value keeps the bounds and is among the choices; `place` says
     /// where it (or an entry of it) was typed, if not in the file.
     fn allowed(
-        &self,
         cx: &mut Cx<'_>,
         name: &str,
         param: &Param,

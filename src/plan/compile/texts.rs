@@ -60,9 +60,10 @@ pub(super) fn value(
 /// Reports a name that has no value when the file is compiled.
 fn unknown_name(cx: &mut Cx<'_>, name: &str, item: bool, text: &str, place: &Place) {
     let axis = cx.has(&KeyPath::of(&["axes", name]));
-    let message = match axis {
-        true => format!("the axis `{name}` has no value yet in the template `{}`", short(text)),
-        false => format!("the template `{}` names `{name}`, which doesn't exist", short(text)),
+    let message = if axis {
+        format!("the axis `{name}` has no value yet in the template `{}`", short(text))
+    } else {
+        format!("the template `{}` names `{name}`, which doesn't exist", short(text))
     };
     let mut error = Diagnostic::error("unknown-variable", message).at(place.clone(), "");
     let help = if name == "item" {
