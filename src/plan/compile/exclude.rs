@@ -14,12 +14,7 @@ use crate::manifest::templated::Templated;
 
 /// Reads the excluded cells. One that names nothing is an error in the file's
 /// own defaults; where `--set` changed the axis it is a warning.
-pub(super) fn read(
-    cx: &mut Cx<'_>,
-    params: &Params,
-    axes: &Axes,
-    arms: &Arms,
-) -> Vec<BTreeMap<String, String>> {
+pub(super) fn read(cx: &mut Cx<'_>, params: &Params, axes: &Axes) -> Vec<BTreeMap<String, String>> {
     let mut out = Vec::new();
     for (at, cell) in cx.pipeline.axes.exclude.clone().into_iter().enumerate() {
         let path = KeyPath::of(&["axes", "exclude"]).index(at);
