@@ -1,6 +1,6 @@
 //! What is wrong, where, and the way out: a value, not a printout.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 
@@ -186,7 +186,7 @@ pub fn names<'a>(known: impl IntoIterator<Item = &'a str>, most: usize) -> Strin
     let known: Vec<&str> = known.into_iter().collect();
     let mut out = known.iter().take(most).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     if known.len() > most {
-        out.push_str(&format!(" and {} more", known.len() - most));
+        let _ = write!(out, " and {} more", known.len() - most);
     }
     out
 }

@@ -32,6 +32,9 @@ pub fn read<T: Manifest>(path: &str, bytes: &[u8]) -> Loaded<T> {
 /// The document as a `T`, and its structural faults.
 #[must_use]
 pub fn typed<T: Manifest>(document: &Document) -> (Option<T>, Vec<Diagnostic>) {
+    if !document.is_readable() {
+        return (None, Vec::new());
+    }
     let (usable, mut found) = structure::check(document, &T::KIND.schema());
     if T::KIND == FileKind::Pipeline {
         found.extend(stage_keys::check(document));
@@ -59,7 +62,7 @@ const TRIED: usize = 300;
 
 /// Which value makes the type refuse the whole: the one without which it
 /// says something else.
-fn culprit<T: Manifest>(value: &Value, mut message: String) -> (KeyPath, String) {
+fn culprit<T: Manifest>(value: &Value, message: String) -> (KeyPath, String) {
     let mut path = KeyPath::root();
     let mut whole = value.clone();
     'deeper: for _ in 0..super::source::DEEPEST {
@@ -84,10 +87,8 @@ fn culprit<T: Manifest>(value: &Value, mut message: String) -> (KeyPath, String)
         }
         break;
     }
-    if let Some((plain, _)) = message.split_once(" at line ") {
-        message = plain.to_owned();
-    }
-    (path, message)
+    let plain = message.split_once(" at line ").map(|(plain, _)| plain.to_owned());
+    (path, plain.unwrap_or(message))
 }
 
 fn at<'v>(value: &'v Value, path: &KeyPath) -> Option<&'v Value> {

@@ -1,7 +1,9 @@
 //! Whether the keys of a server preset go together.
 
+use serde_json::Value;
+
 use super::path::KeyPath;
-use super::server::{Index, Server, Transport};
+use super::server::{Index, Registry, Server, Transport};
 use super::source::Document;
 use crate::diag::{Diagnostic, names, nearest};
 
@@ -15,6 +17,8 @@ pub(super) fn check(server: &Server, document: &Document) -> Vec<Diagnostic> {
     check.transport(server);
     check.index(server);
     check.variables(server);
+    check.query(server);
+    check.identity(server);
     check.found
 }
 
@@ -37,10 +41,14 @@ impl Check<'_> {
         } else if self.has("transport") {
             self.document.value_place(&KeyPath::of(&["transport"]))
         } else {
-            self.document.table_place(&KeyPath::root())
+            self.document.value_place(&KeyPath::of(&["name"]))
         };
         let message = format!("{why} needs `{key}`");
-        self.found.push(Diagnostic::error("missing-key", message).at(place, "").help(help));
+        let mut error = Diagnostic::error("missing-key", message).at(place, "");
+        if !self.has(key) {
+            error = error.at(self.document.table_place(&KeyPath::root()), format!("no `{key}` in this file"));
+        }
+        self.found.push(error.help(help));
     }
 
     fn unused(&mut self, key: &str, why: &str, help: &str) {
@@ -131,6 +139,33 @@ impl Check<'_> {
         }
     }
 
+    /// A query tool that isn't told the question answers nothing.
+    fn query(&mut self, server: &Server) {
+        let Some(tool) = &server.tools.query else { return };
+        if tool.args.is_empty() || tool.args.values().any(|value| mentions(value, "{query}")) {
+            return;
+        }
+        let message = "no argument of the query tool holds the question";
+        let place = self.document.table_place(&KeyPath::of(&["tools", "query", "args"]));
+        let help = "put `{query}` into the argument that takes it, e.g. `query = \"{query}\"`";
+        self.found.push(Diagnostic::error("no-query", message).at(place, "").help(help));
+    }
+
+    /// What comes from a registry is only named exactly with its version.
+    fn identity(&mut self, server: &Server) {
+        let Some(package) = &server.package else { return };
+        if package.registry == Registry::None || !server.version.is_empty() || self.has("version") {
+            return;
+        }
+        let message = format!("the preset `{}` names a package without its version", server.name);
+        let place = self.document.value_place(&KeyPath::of(&["package"]));
+        let error = Diagnostic::warning("no-version", message).at(place, "");
+        let error = error.at(self.document.table_place(&KeyPath::root()), "no `version` in this file");
+        self.found.push(
+            error.help("add `version = \"...\"`: results of two versions would be taken for one another"),
+        );
+    }
+
     /// Only near misses of a variable are reported: braces mean other things to other programs.
     fn text(&mut self, text: &str, path: &KeyPath, known: &[&str]) {
         for part in text.split('{').skip(1) {
@@ -144,5 +179,15 @@ impl Check<'_> {
                 self.found.push(Diagnostic::error("unknown-variable", message).at(place, "").help(help));
             }
         }
+    }
+}
+
+/// Whether a text is part of a value at any depth that a file can have.
+fn mentions(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(own) => own.contains(text),
+        Value::Array(list) => list.iter().any(|entry| mentions(entry, text)),
+        Value::Object(table) => table.values().any(|entry| mentions(entry, text)),
+        _ => false,
     }
 }

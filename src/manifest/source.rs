@@ -63,6 +63,8 @@ pub struct Document {
     spots: BTreeMap<KeyPath, Spot>,
     /// Statements with syntax errors: names in them may be missed elsewhere.
     broken: Vec<String>,
+    /// The file is text of a bearable size; else nothing of it is known.
+    readable: bool,
 }
 
 impl Document {
@@ -73,7 +75,7 @@ impl Document {
     pub fn parse(path: &str, bytes: &[u8]) -> (Self, Vec<Diagnostic>) {
         match readable(path, bytes) {
             Ok(text) => Self::parse_text(path, text),
-            Err(diagnostic) => (Self::empty(path, ""), vec![*diagnostic]),
+            Err(diagnostic) => (Self { readable: false, ..Self::empty(path, "") }, vec![*diagnostic]),
         }
     }
 
@@ -85,7 +87,14 @@ impl Document {
             value: Value::Object(Map::new()),
             spots: BTreeMap::from([(KeyPath::root(), root)]),
             broken: Vec::new(),
+            readable: true,
         }
+    }
+
+    /// Whether the files are text of a bearable size; else nothing of them is known.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.readable
     }
 
     fn parse_text(path: &str, text: &str) -> (Self, Vec<Diagnostic>) {
@@ -101,6 +110,7 @@ impl Document {
         for fault in faults {
             found.push(out.syntax_diagnostic(&file, &fault));
         }
+        crate::diag::sort(&mut found);
         (out, found)
     }
 
@@ -134,6 +144,7 @@ impl Document {
         }
         self.files.extend(base.files);
         self.broken.extend(base.broken);
+        self.readable &= base.readable;
         let over = std::mem::take(&mut self.value);
         self.value = merge(base.value, over, &KeyPath::root(), &mut |replaced| {
             // What the replaced value held is gone, and so are its places.
@@ -159,7 +170,16 @@ impl Document {
     /// missing it elsewhere would only repeat that error.
     #[must_use]
     pub fn excuses(&self, name: &str) -> bool {
-        self.broken.iter().any(|statement| statement.contains(name))
+        !self.readable || self.broken.iter().any(|statement| statement.contains(name))
+    }
+
+    /// Whether any of the files mentions `word`, on its own and not as part of a longer name.
+    #[must_use]
+    pub fn mentions(&self, word: &str) -> bool {
+        let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        self.files.iter().any(|file| {
+            file.text.match_indices(word).any(|(at, _)| !file.text[at + word.len()..].starts_with(part))
+        })
     }
 
     /// The value at `path`.
@@ -322,7 +342,7 @@ impl Walk<'_> {
             DeValue::Array(list) => {
                 let mut out = Vec::with_capacity(list.len());
                 let mut end = span.end;
-                for entry in list.iter() {
+                for entry in list {
                     let inner = path.index(out.len());
                     let (json, last) = self.value(entry.get_ref(), &inner, None, entry.span(), depth + 1);
                     end = end.max(last);

@@ -91,34 +91,84 @@ fn duplicate(text: &str, at: Range<usize>) -> Fault {
 
 fn broken(text: &str, at: Range<usize>, message: &str) -> Fault {
     let line = line_start(text, at.start);
+<<<<<<< HEAD
     // Inside a list no `key = value` can begin: then the list before it lacks its end.
     let unclosed =
         message.contains("array") && (is_statement(&text[line..]) || at.start >= text.trim_end().len());
     let mut start = line;
     if unclosed && start > 0 && is_statement(&text[start..]) {
         start = line_start(text, start - 1);
+=======
+    let end_of_file = text[at.start..].trim().is_empty();
+    // Where the next statement begins although a list is open, that list lacks its end.
+    if (is_statement(&text[line..]) || end_of_file)
+        && let Some(start) = statement_before(text, if end_of_file { text.len() } else { line })
+    {
+        let end = if end_of_file { text.len() } else { line };
+        let statement = text[start..end].trim_end();
+        if let Some(open) = unclosed(statement) {
+            return Fault {
+                message: "this list or table has no end".to_owned(),
+                at: start + open..start + statement.len(),
+                help: "close it with `]` or `}`, and put commas between its entries".to_owned(),
+                duplicate: false,
+                blanked: Some(start..end),
+            };
+        }
+>>>>>>> manifest
     }
-    while start > 0 && !is_statement(&text[start..]) {
-        start = line_start(text, start - 1);
-    }
-    let mut end = next_line(text, start);
-    while end < text.len() && !is_statement(&text[end..]) {
+    let start = if is_statement(&text[line..]) { line } else { statement_before(text, line).unwrap_or(line) };
+    let header = text[start..].trim_start().starts_with('[');
+    let mut end = next_line(text, start.max(line));
+    // The keys of a broken header would land in the table before it.
+    while end < text.len() && (!is_statement(&text[end..]) || (header && !is_header(&text[end..]))) {
         end = next_line(text, end);
     }
-    let end = end.max(next_line(text, at.start).min(if unclosed { end } else { text.len() }));
-    if unclosed {
-        let statement = text[start..end].trim_end();
-        let open = statement.find('[').unwrap_or(0);
-        return Fault {
-            message: "this list has no end".to_owned(),
-            at: start + open..start + statement.len().max(open),
-            help: "close it with `]`, and put commas between its entries".to_owned(),
-            duplicate: false,
-            blanked: Some(start..end),
-        };
+    if text[start..end].trim().is_empty() {
+        // Nothing is left to take out: give up on the rest.
+        end = text.len();
     }
     let (message, help) = explain(message);
     Fault { message, at: widen(text, at), help, duplicate: false, blanked: Some(start..end) }
+}
+
+/// The last statement that begins before the line that starts at `line`.
+fn statement_before(text: &str, line: usize) -> Option<usize> {
+    let mut start = line;
+    while start > 0 {
+        start = line_start(text, start - 1);
+        if is_statement(&text[start..]) {
+            return Some(start);
+        }
+    }
+    None
+}
+
+/// Where in a `key = value` the first bracket stands that is never closed.
+fn unclosed(statement: &str) -> Option<usize> {
+    if is_header(statement) {
+        return None;
+    }
+    let mut open = Vec::new();
+    let mut quote = None;
+    let mut comment = false;
+    let mut before = '\0';
+    for (at, c) in statement.char_indices() {
+        match (quote, c) {
+            (_, '\n') => (quote, comment) = (None, false),
+            _ if comment => {}
+            (Some(q), c) if c == q && !(q == '"' && before == '\\') => quote = None,
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '#') => comment = true,
+            (None, '[' | '{') => open.push(at),
+            (None, ']' | '}') => {
+                open.pop();
+            }
+            _ => {}
+        }
+        before = c;
+    }
+    open.first().copied()
 }
 
 /// A place without width is hard to see: take the character at it, or the line before.
@@ -163,13 +213,20 @@ fn explain(message: &str) -> (String, String) {
     )
 }
 
+/// Whether a line is meant as a table header.
+fn is_header(rest: &str) -> bool {
+    let line = rest.lines().next().unwrap_or_default().trim_start();
+    let Some(header) = line.strip_prefix('[') else { return false };
+    let header = header.strip_prefix('[').unwrap_or(header).trim_start();
+    header.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !header.contains(',')
+}
+
 /// Whether a line begins a statement: a table header or `key =`.
 fn is_statement(rest: &str) -> bool {
-    let line = rest.lines().next().unwrap_or_default().trim_start();
-    if let Some(header) = line.strip_prefix('[') {
-        let header = header.strip_prefix('[').unwrap_or(header).trim_start();
-        return header.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !header.contains(',');
+    if is_header(rest) {
+        return true;
     }
+    let line = rest.lines().next().unwrap_or_default().trim_start();
     let key = line.split('=').next().unwrap_or_default();
     let bare = |c: char| c.is_ascii_alphanumeric() || "_-.\"'@/+() ".contains(c);
     line.contains('=') && !key.trim().is_empty() && key.chars().all(bare)

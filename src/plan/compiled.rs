@@ -46,7 +46,7 @@ pub struct Compiled {
     pub repos: IndexMap<String, Repository>,
     /// The project's root: every relative path of a file is under it.
     pub root: std::path::PathBuf,
-    /// The pipeline file as the user named it.
+    /// The pipeline file as the user named it; of a shipped one `(shipped)/pipelines/NAME.toml`.
     pub path: String,
 }
 
@@ -59,14 +59,15 @@ pub struct Repository {
     pub source: Source,
     /// The entry of `repos.toml`.
     pub entry: Repo,
-    /// Its questions; empty when it has no file of them.
+    /// Its questions; empty when it has no file of them. Where the pipeline has an axis of
+    /// questions, only those that are on it.
     pub questions: QuestionSet,
 }
 
 /// Where a corpus comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Compiled into the program, by name.
+    /// Compiled into the program: the files below `datasets/NAME/`.
     Embedded(String),
     /// A folder.
     Folder(std::path::PathBuf),
@@ -104,7 +105,8 @@ pub struct Arm {
     pub name: String,
     /// Its server, or none.
     pub server: Option<Server>,
-    /// Project-relative folder that the preset's paths are relative to; none for a shipped preset.
+    /// Folder (absolute) that the preset's `inputs` are relative to: the project's root, the dataset
+    /// folder or, for a file outside both, the file's own; none for a shipped preset.
     pub preset_dir: Option<std::path::PathBuf>,
     /// How a session meets the server.
     pub start: Start,
@@ -139,7 +141,8 @@ pub struct Stage {
     pub name: String,
     /// What it does.
     pub work: Work,
-    /// Indexes of the stages that it needs, in the order of the manifest.
+    /// Indexes of the stages that it needs, in the order of the manifest. All but ingest, warmup
+    /// and session read the `NAME.read` stage of a measured stage that the manifest names.
     pub needs: Vec<usize>,
     /// Indexes of its axes, ascending.
     pub axes: Vec<usize>,

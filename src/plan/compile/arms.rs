@@ -4,7 +4,7 @@ use super::data::Data;
 use super::params::Params;
 use super::texts::{self, Placed};
 use super::{Cx, short};
-use crate::diag::{Diagnostic, Place};
+use crate::diag::{Diagnostic, Place, nearest};
 use crate::manifest::names::{SLUG_WORDS, is_slug};
 use crate::manifest::path::KeyPath;
 use crate::manifest::pipeline;
@@ -15,19 +15,31 @@ use crate::plan::compiled::Arm;
 /// The arms, and what is unsure of them.
 #[derive(Debug, Default)]
 pub(super) struct Arms {
-    pub(super) arms: Vec<Arm>,
-    /// Where each was declared, in the order of `arms`.
+    pub(super) all: Vec<Arm>,
+    /// Where each was declared, in the order of `all`.
     pub(super) places: Vec<Place>,
-    /// An arm could not be made: names of arms can't be checked.
+    /// Names of arms that could not be made, which has been reported.
+    failed: Vec<String>,
+    /// There are arms without a known name: names of arms can't be checked.
     pub(super) unsure: bool,
     /// The pipeline declares arms at all.
     pub(super) declared: bool,
 }
 
 impl Arms {
-    /// Names in order.
+    /// Names of the arms, faulty ones last.
     pub(super) fn names(&self) -> Vec<String> {
-        self.arms.iter().map(|arm| arm.name.clone()).collect()
+        self.all.iter().map(|arm| &arm.name).chain(&self.failed).cloned().collect()
+    }
+
+    /// Whether the name is probably that of an arm whose own name is misspelt.
+    pub(super) fn probably_failed(&self, name: &str) -> bool {
+        nearest(name, self.failed.iter().map(String::as_str)).is_some()
+    }
+
+    /// Whether all arms could be made.
+    pub(super) fn complete(&self) -> bool {
+        !self.unsure && self.failed.is_empty()
     }
 
     /// Whether which arms there are depends on what `--set` gave.
@@ -105,7 +117,11 @@ fn one(
             // The entry is where the name was written, if it is the entry.
             let at = if entry == Some(name) { place.clone() } else { cx.at(&path.key("server")) };
             let Some(preset) = data.preset(cx, params, name, &at) else {
-                out.unsure = true;
+                match entry {
+                    Some(entry) if is_path(entry) => out.unsure = true,
+                    Some(entry) => out.failed.push(entry.to_owned()),
+                    None => out.failed.push(table.to_owned()),
+                }
                 return;
             };
             Some(preset)
@@ -124,7 +140,7 @@ fn one(
         out.unsure = true;
         return;
     }
-    if let Some(first) = out.arms.iter().position(|arm| arm.name == name) {
+    if let Some(first) = out.all.iter().position(|arm| arm.name == name) {
         let error = Diagnostic::error("duplicate-arm", format!("there are two arms named `{name}`"));
         let error = error.at(place, "again here").at(out.places[first].clone(), "first here");
         cx.found
@@ -132,7 +148,7 @@ fn one(
         return;
     }
     let (server, preset_dir) = preset.map_or((None, None), |preset| (Some(preset.server), preset.dir));
-    out.arms.push(Arm { name, server, preset_dir, start: arm.start, draw });
+    out.all.push(Arm { name, server, preset_dir, start: arm.start, draw });
     out.places.push(place);
 }
 
@@ -152,16 +168,21 @@ fn equal(cx: &mut Cx<'_>, out: &Arms) {
         let server = server.map(|server| serde_json::to_value(server).unwrap_or_default());
         (server, arm.start, arm.draw.clone())
     };
-    for (at, arm) in out.arms.iter().enumerate() {
+    for (at, arm) in out.all.iter().enumerate() {
         if labels && arm.server.is_none() {
             continue;
         }
-        let same = out.arms[..at].iter().position(|earlier| content(earlier) == content(arm));
+        let same = out.all[..at].iter().position(|earlier| content(earlier) == content(arm));
         let Some(first) = same else { continue };
+<<<<<<< HEAD
         let message = format!(
             "the arms `{}` and `{}` are equal in all but their names",
             out.arms[first].name, arm.name
         );
+=======
+        let message =
+            format!("the arms `{}` and `{}` are equal in all but their names", out.all[first].name, arm.name);
+>>>>>>> manifest
         let error = Diagnostic::error("equal-arms", message).at(out.places[at].clone(), "this arm");
         let error = error.at(out.places[first].clone(), "equals this one");
         cx.found.push(error.help("take one out, or, to compare an arm with itself on purpose, give each its own `draw = \"LABEL\"`"));

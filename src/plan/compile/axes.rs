@@ -29,8 +29,8 @@ const FIELDS: [&str; 3] = ["id", "kind", "difficulty"];
 /// The axes, and what is unsure of them.
 #[derive(Debug, Default)]
 pub(super) struct Axes {
-    pub(super) axes: Vec<Axis>,
-    /// Whether all values of each are known, in the order of `axes`.
+    pub(super) all: Vec<Axis>,
+    /// Whether all values of each are known, in the order of `all`.
     pub(super) sure: Vec<bool>,
     /// Names under `[axes]`, faulty ones included.
     pub(super) declared: Vec<String>,
@@ -42,7 +42,7 @@ pub(super) struct Axes {
 impl Axes {
     /// The index of an axis.
     pub(super) fn index(&self, name: &str) -> Option<usize> {
-        self.axes.iter().position(|axis| axis.name == name)
+        self.all.iter().position(|axis| axis.name == name)
     }
 
     /// Where a repository is named.
@@ -69,6 +69,9 @@ pub(super) fn read(cx: &mut Cx<'_>, params: &Params, data: Data, arms: &Arms) ->
     (reader.out, reader.data)
 }
 
+/// A repository's name and where it was written.
+type Named = (String, Place);
+
 struct Reader<'a> {
     params: &'a Params,
     arms: &'a Arms,
@@ -86,13 +89,13 @@ impl Reader<'_> {
             Wire::Values(list) => self.values(cx, name, list, path),
             Wire::Questions(questions) => self.questions(cx, name, questions, path, &mut of),
         };
-        let sure = values.is_some() && !(name == ARM && self.arms.unsure);
+        let sure = values.is_some() && (name != ARM || self.arms.complete());
         let values: Vec<AxisValue> = values.unwrap_or_default();
         if sure && values.is_empty() {
             let help = "give it at least one value";
             cx.error("empty", format!("the axis `{name}` has no values"), cx.at(path), help);
         }
-        self.out.axes.push(Axis { name: name.to_owned(), of, values });
+        self.out.all.push(Axis { name: name.to_owned(), of, values });
         self.out.sure.push(sure);
     }
 
@@ -112,7 +115,7 @@ impl Reader<'_> {
             cx.error("no-arms", "the pipeline has no arms to run over", cx.at(path), help);
             return None;
         }
-        Some(self.arms.names().into_iter().map(plain).collect())
+        Some(self.arms.all.iter().map(|arm| plain(arm.name.clone())).collect())
     }
 
     fn values(
@@ -214,7 +217,7 @@ impl Reader<'_> {
         name: &str,
         text: &str,
         path: &KeyPath,
-    ) -> Option<(Vec<(String, Place)>, Option<usize>)> {
+    ) -> Option<(Vec<Named>, Option<usize>)> {
         let place = cx.at(path);
         let parent =
             template::lone(text).filter(|e| e.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
@@ -254,25 +257,31 @@ impl Reader<'_> {
         if !self.out.sure[index] {
             return None;
         }
+<<<<<<< HEAD
         let values = &self.out.axes[index].values;
+=======
+        let values = &self.out.all[index].values;
+>>>>>>> manifest
         let placed = |v: &AxisValue| {
             (v.text.clone(), self.out.places.get(&v.text).cloned().unwrap_or_else(|| place.clone()))
         };
         Some((values.iter().map(placed).collect(), Some(index)))
     }
 
-    /// Arms without an axis, and an axis without arms.
-    fn without_axis(&self, cx: &mut Cx<'_>) {
+    /// Arms without an axis.
+    fn without_axis(&mut self, cx: &mut Cx<'_>) {
         if self.arms.declared && !self.out.declared.iter().any(|d| d == ARM) && !cx.document.excuses(ARM) {
             let place = cx.table(&KeyPath::of(&["axes"]));
             let message = "the pipeline has arms, but no axis runs over them";
             cx.error("no-arm-axis", message, place, format!("add `{ARM} = \"all\"` under `[axes]`"));
+            // Stages that name it need no error of their own.
+            self.out.declared.push(ARM.to_owned());
         }
     }
 
     /// A dependent axis counts for its parent as well: its values are spread over the parent's.
     fn size(&self, cx: &mut Cx<'_>) {
-        let axes = &self.out.axes;
+        let axes = &self.out.all;
         let counted = (0..axes.len()).filter(|at| !axes.iter().any(|axis| axis.of == Some(*at)));
         let cells = counted.fold(1u64, |n, at| n.saturating_mul(axes[at].values.len().max(1) as u64));
         if cells > MOST_CELLS {
@@ -382,7 +391,7 @@ mod tests {
     fn set(n: usize) -> QuestionSet {
         let question = |at: usize| Question {
             id: format!("q-{at:03}"),
-            kind: if at % 2 == 0 { QuestionKind::Locate } else { QuestionKind::Callers },
+            kind: if at.is_multiple_of(2) { QuestionKind::Locate } else { QuestionKind::Callers },
             difficulty: Difficulty::Easy,
             prompt: "where?".to_owned(),
             files: vec!["a".to_owned()],

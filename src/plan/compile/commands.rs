@@ -119,11 +119,11 @@ impl Texts<'_> {
                 }
             }
         }
-        if !sound { Vec::new() } else { self.render(cx, text, &used, &place) }
+        if sound { self.render(cx, text, &used, &place) } else { Vec::new() }
     }
 
     fn unknown(&self, cx: &mut Cx<'_>, name: &str, place: &Place) {
-        let own: Vec<String> = self.own.iter().map(|axis| self.axes.axes[*axis].name.clone()).collect();
+        let own: Vec<String> = self.own.iter().map(|axis| self.axes.all[*axis].name.clone()).collect();
         if self.axes.declared.iter().any(|d| d == name) {
             let message = format!("the stage `{}` doesn't run over the axis `{name}`", self.stage);
             let help = format!("add `{name}` to its `over`");
@@ -141,7 +141,7 @@ impl Texts<'_> {
 
     /// With one axis all its values are tried, with more the first of each.
     fn render(&self, cx: &mut Cx<'_>, text: &str, used: &[usize], place: &Place) -> Vec<String> {
-        let axes = &self.axes.axes;
+        let axes = &self.axes.all;
         let name = |axis: usize| axes[axis].name.as_str();
         let first = |axis: usize| axes[axis].values.first().map(|v| (name(axis), v.text.as_str()));
         let cells: Vec<Vec<(&str, &str)>> = match used {
@@ -216,6 +216,7 @@ fn output_path(cx: &mut Cx<'_>, written: &str, rendered: &[String], path: &KeyPa
     }
     let clash = outputs.declared.iter().find(|(other, _)| overlap(other, written)).cloned();
     if let Some((other, first)) = clash {
+<<<<<<< HEAD
         let message = match other == written {
             true => format!("two outputs have the path `{}`", short(written)),
             false => format!(
@@ -223,6 +224,16 @@ fn output_path(cx: &mut Cx<'_>, written: &str, rendered: &[String], path: &KeyPa
                 short(written),
                 short(&other)
             ),
+=======
+        let message = if other == written {
+            format!("two outputs have the path `{}`", short(written))
+        } else {
+            format!(
+                "the output `{}` lies inside the output `{}`, or around it",
+                short(written),
+                short(&other)
+            )
+>>>>>>> manifest
         };
         let error = Diagnostic::error("overlapping-outputs", message).at(place, "this output");
         cx.found

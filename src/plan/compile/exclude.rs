@@ -14,12 +14,16 @@ use crate::manifest::templated::Templated;
 
 /// Reads the excluded cells. One that names nothing is an error in the file's
 /// own defaults; where `--set` changed the axis it is a warning.
+<<<<<<< HEAD
 pub(super) fn read(
     cx: &mut Cx<'_>,
     params: &Params,
     axes: &Axes,
     arms: &Arms,
 ) -> Vec<BTreeMap<String, String>> {
+=======
+pub(super) fn read(cx: &mut Cx<'_>, params: &Params, axes: &Axes) -> Vec<BTreeMap<String, String>> {
+>>>>>>> manifest
     let mut out = Vec::new();
     for (at, cell) in cx.pipeline.axes.exclude.clone().into_iter().enumerate() {
         let path = KeyPath::of(&["axes", "exclude"]).index(at);
@@ -40,7 +44,7 @@ pub(super) fn read(
                 continue;
             };
             indexes.push((index, value));
-            let known = &axes.axes[index].values;
+            let known = &axes.all[index].values;
             if !axes.sure[index] || known.iter().any(|v| v.text == *value) {
                 continue;
             }
@@ -49,7 +53,7 @@ pub(super) fn read(
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("the axis has {}", names(known.iter().map(|v| v.text.as_str()), 16)),
             };
-            let changed = depends_on_set(cx, params, axis, arms);
+            let changed = depends_on_set(cx, params, axis);
             let severity = if changed { Severity::Warning } else { Severity::Error };
             let message = format!("an excluded cell names `{value}`, which isn't on the axis `{axis}`");
             let error = Diagnostic { severity, ..Diagnostic::error("excludes-nothing", message) };
@@ -67,17 +71,25 @@ pub(super) fn read(
 /// A dependent value must belong to the parent that stands beside it.
 fn together(cx: &mut Cx<'_>, axes: &Axes, cell: &[(usize, &String)], path: &KeyPath) -> bool {
     for (index, value) in cell {
+<<<<<<< HEAD
         let axis = &axes.axes[*index];
+=======
+        let axis = &axes.all[*index];
+>>>>>>> manifest
         let Some((parent, wanted)) = axis.of.and_then(|of| cell.iter().find(|(other, _)| *other == of))
         else {
             continue;
         };
+<<<<<<< HEAD
         let at = axes.axes[*parent].values.iter().position(|v| v.text == **wanted);
+=======
+        let at = axes.all[*parent].values.iter().position(|v| v.text == **wanted);
+>>>>>>> manifest
         let present = axis.values.iter().any(|v| v.text == **value);
         let fits = axis.values.iter().any(|v| v.text == **value && v.parent == at);
         if present && at.is_some() && !fits {
             let message = format!("`{value}` doesn't belong to `{wanted}`, so the cell excludes nothing");
-            let help = format!("name the {} that it belongs to, or leave that out", axes.axes[*parent].name);
+            let help = format!("name the {} that it belongs to, or leave that out", axes.all[*parent].name);
             cx.error("excludes-nothing", message, cx.at(&path.key(&axis.name)), help);
             return false;
         }
@@ -86,7 +98,7 @@ fn together(cx: &mut Cx<'_>, axes: &Axes, cell: &[(usize, &String)], path: &KeyP
 }
 
 /// Whether the values of an axis depend on a parameter that `--set` gives.
-fn depends_on_set(cx: &Cx<'_>, params: &Params, axis: &str, _arms: &Arms) -> bool {
+fn depends_on_set(cx: &Cx<'_>, params: &Params, axis: &str) -> bool {
     let list = |list: &Templated<Vec<String>>| match list {
         Templated::Template(text) => params.changed(text),
         Templated::Value(entries) => entries.iter().any(|entry| params.changed(entry)),
@@ -103,7 +115,7 @@ fn depends_on_set(cx: &Cx<'_>, params: &Params, axis: &str, _arms: &Arms) -> boo
             params.is_set(super::params::DATASETS)
                 || questions.sample.as_ref().is_some_and(number)
                 || params.changed(&questions.questions)
-                || (parent != axis && depends_on_set(cx, params, parent, _arms))
+                || (parent != axis && depends_on_set(cx, params, parent))
         }
     }
 }

@@ -33,19 +33,38 @@ pub(super) struct Produced {
 impl Produced {
     pub(super) fn of(cx: &Cx<'_>, stages: &Stages) -> Self {
         let mut metrics = BTreeMap::new();
-        let mut open = stages.command_metrics.open || cx.declared("stage").len() != cx.pipeline.stage.len();
+        let mut open = stages.command_metrics.open || cx.document.excuses("metrics");
+        let mut faulty = false;
+        for name in cx.declared("stage") {
+            let stage = KeyPath::of(&["stage", &name]);
+            if !cx.pipeline.stage.contains_key(&name) {
+                faulty = true;
+                open |= cx.has(&stage.key("metrics"));
+            }
+        }
         metrics.extend(stages.command_metrics.named.iter().map(|name| (name.clone(), None)));
         for draft in &stages.all {
             let Work::Grade { graders, .. } = &draft.stage.work else { continue };
             for grader in graders {
                 match cx.request.catalog.graders.get(grader) {
                     Some(made) => {
+<<<<<<< HEAD
                         metrics.extend(made.iter().map(|(name, layer)| (name.clone(), Some(layer.clone()))))
                     }
                     None => open = true,
+=======
+                        metrics.extend(made.iter().map(|(name, layer)| (name.clone(), Some(layer.clone()))));
+                    }
+                    None => faulty = true,
+>>>>>>> manifest
                 }
             }
-            open |= graders.is_empty();
+            faulty |= graders.is_empty();
+        }
+        if faulty {
+            // Of a misspelt grader nobody knows which one was meant: any might be.
+            let all = cx.request.catalog.graders.values().flatten();
+            metrics.extend(all.map(|(name, layer)| (name.clone(), Some(layer.clone()))));
         }
         Self { metrics, open }
     }
@@ -233,7 +252,7 @@ pub(super) fn gates(
         let Some((arm, metric)) = gate_key(cx, &key, arms, &place) else { continue };
         if let Some(arm) = &arm {
             let known = arms.names();
-            if !known.contains(arm) && !arms.unsure {
+            if !known.contains(arm) && !arms.unsure && !arms.probably_failed(arm) {
                 if Arms::changed(cx, params) {
                     let help = format!("this invocation has {}", names(known.iter().map(String::as_str), 24));
                     cx.warning(
@@ -264,6 +283,7 @@ fn gate_key(cx: &mut Cx<'_>, key: &str, arms: &Arms, place: &Place) -> Option<(O
     let mut rest = key;
     let mut arm = None;
     if arms.declared {
+<<<<<<< HEAD
         match key.split_once('.') {
             Some((first, after)) => {
                 arm = Some(first.to_owned());
@@ -279,6 +299,15 @@ fn gate_key(cx: &mut Cx<'_>, key: &str, arms: &Arms, place: &Place) -> Option<(O
                 return None;
             }
         }
+=======
+        let Some((first, after)) = key.split_once('.') else {
+            let message = format!("the gate `{}` is no `{form}`", short(key));
+            cx.error("bad-gate", message, place.clone(), format!("write `\"{form}\"`"));
+            return None;
+        };
+        arm = Some(first.to_owned());
+        rest = after;
+>>>>>>> manifest
     }
     let parts: Vec<&str> = rest.split('.').collect();
     match parts[..] {
@@ -331,6 +360,6 @@ mod tests {
 
     #[test]
     fn many_weights_sum_to_one() {
-        assert_eq!(precise_sum(std::iter::repeat_n(0.1, 10)), 1.0);
+        assert!((precise_sum(std::iter::repeat_n(0.1, 10)) - 1.0).abs() < f64::EPSILON);
     }
 }

@@ -13,6 +13,7 @@ mod exclude;
 mod metrics;
 mod needs;
 mod params;
+mod rules;
 mod sets;
 mod stages;
 mod texts;
@@ -91,7 +92,7 @@ fn build(cx: &mut Cx<'_>) -> Option<Compiled> {
     let produced = metrics::Produced::of(cx, &stages);
     let composites = metrics::composites(cx, &produced, &stages);
     let gates = metrics::gates(cx, &params, &arms, &produced, &stages);
-    let exclude = exclude::read(cx, &params, &axes, &arms);
+    let exclude = exclude::read(cx, &params, &axes);
     let repos = data.finish(cx, &axes, &stages);
     params.report_unused(cx);
     let pipeline = &cx.pipeline;
@@ -103,8 +104,8 @@ fn build(cx: &mut Cx<'_>) -> Option<Compiled> {
         disclosure: pipeline.disclosure.clone(),
         experiment: pipeline.experiment.clone(),
         params: params.values,
-        arms: arms.arms,
-        axes: axes.axes,
+        arms: arms.all,
+        axes: axes.all,
         exclude,
         pools: pipeline.pools.clone(),
         stages: stages.finish()?,

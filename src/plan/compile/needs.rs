@@ -85,11 +85,15 @@ fn order(
         .map(|component| component.into_iter().map(|node| graph[node]).collect::<Vec<_>>())
         .filter(|component| component.len() > 1 || needs[component[0]].contains(&component[0]))
         .collect();
-    circles.iter_mut().for_each(|circle| circle.sort_unstable());
+    for circle in &mut circles {
+        circle.sort_unstable();
+    }
     circles.sort();
     for circle in circles {
         sound = false;
-        circle.iter().for_each(|at| unsure[*at] = true);
+        for at in &circle {
+            unsure[*at] = true;
+        }
         report(cx, stages, needs, &circle);
     }
     if !sound {

@@ -61,7 +61,8 @@ pub(super) struct Params {
     set: BTreeMap<String, Set>,
     /// Names in `[params]`, faulty ones included.
     declared: Vec<String>,
-    used: RefCell<BTreeSet<String>>,
+    /// Those that a misspelt name, or `params` as a whole, probably means.
+    meant: RefCell<BTreeSet<String>>,
 }
 
 impl Params {
@@ -72,7 +73,7 @@ impl Params {
             corpora: sets.corpora,
             set: BTreeMap::new(),
             declared,
-            used: RefCell::new(BTreeSet::new()),
+            meant: RefCell::new(BTreeSet::new()),
         };
         for (name, set) in sets.params {
             if out.declared.contains(&name) {
@@ -123,8 +124,8 @@ impl Params {
             cx.found.push(error.help("write the default as a list, or leave `list` out"));
             return None;
         }
-        self.bounds_fit(cx, name, param, kind, &path);
-        let file_is_sound = self.allowed(cx, name, param, &param.default, &|_| None);
+        Self::bounds_fit(cx, name, param, kind, &path);
+        let file_is_sound = Self::allowed(cx, name, param, &param.default, &|_| None);
         let Some(set) = self.set.get(name) else { return file_is_sound.then(|| param.default.clone()) };
         let value = match typed(kind, set) {
             Ok(value) => value,
@@ -148,11 +149,11 @@ impl Params {
                     .map_or_else(|| set.value_place(), |(_, place)| place.clone()),
             )
         };
-        self.allowed(cx, name, param, &value, &place).then_some(value)
+        Self::allowed(cx, name, param, &value, &place).then_some(value)
     }
 
     /// `min`, `max` and `choices` must suit the type.
-    fn bounds_fit(&self, cx: &mut Cx<'_>, name: &str, param: &Param, kind: Type, path: &KeyPath) {
+    fn bounds_fit(cx: &mut Cx<'_>, name: &str, param: &Param, kind: Type, path: &KeyPath) {
         if !matches!(kind, Type::Integer | Type::Number) {
             for (key, bound) in [("min", param.min), ("max", param.max)] {
                 if bound.is_some() {
@@ -190,7 +191,6 @@ impl Params {
     /// Whether a value keeps the bounds and is among the choices; `place` says
     /// where it (or an entry of it) was typed, if not in the file.
     fn allowed(
-        &self,
         cx: &mut Cx<'_>,
         name: &str,
         param: &Param,
@@ -200,7 +200,8 @@ impl Params {
         let path = KeyPath::of(&["params", name]);
         let default = path.key("default");
         let mut sound = true;
-        if let Some(number) = value.as_f64() {
+        let crossed = param.min.zip(param.max).is_some_and(|(min, max)| min > max);
+        if let Some(number) = value.as_f64().filter(|_| !crossed) {
             let below = param.min.filter(|min| number < *min).map(|min| ("min", "smallest", min));
             let above = param.max.filter(|max| number > *max).map(|max| ("max", "largest", max));
             if let Some((key, word, bound)) = below.or(above) {
@@ -277,18 +278,12 @@ impl Params {
         cx.at(&entry.map_or(path.clone(), |at| path.index(at)))
     }
 
-    /// Notes that a parameter has a use.
-    pub(super) fn mark_used(&self, name: &str) {
-        self.used.borrow_mut().insert(name.to_owned());
-    }
-
     /// Reports a template that names a parameter that isn't there; says whether all are.
     pub(super) fn known(&self, cx: &mut Cx<'_>, references: &[Reference], place: &Place) -> bool {
         let mut sound = true;
         for reference in references {
             match reference {
                 Reference::Param(name) => {
-                    self.mark_used(name);
                     if !self.declared.contains(name) {
                         let what = Unknown {
                             code: "unknown-param",
@@ -297,11 +292,15 @@ impl Params {
                             none: "declare it under `[params]`: `NAME = { default = ... }`",
                         };
                         cx.unknown(&what, name, &self.declared, place.clone());
+                        // Probably a use of that one: no second complaint that it has none.
+                        if let Some(near) = nearest(name, self.declared.iter().map(String::as_str)) {
+                            self.meant.borrow_mut().insert(near.to_owned());
+                        }
                     }
                     // A declared one without a value has been reported where it stands.
                     sound &= self.values.contains_key(name);
                 }
-                Reference::Params => self.declared.iter().for_each(|name| self.mark_used(name)),
+                Reference::Params => self.meant.borrow_mut().extend(self.declared.iter().cloned()),
                 Reference::Name(_) => {}
             }
         }
@@ -311,7 +310,9 @@ impl Params {
     /// Warns of parameters that nothing uses.
     pub(super) fn report_unused(&self, cx: &mut Cx<'_>) {
         for name in &self.declared {
-            if !self.used.borrow().contains(name) && name != DATASETS {
+            // As written: a template in a faulty part of the file is a use as well.
+            let used = self.meant.borrow().contains(name) || cx.document.mentions(&format!("params.{name}"));
+            if !used && name != DATASETS {
                 let place = cx.key(&KeyPath::of(&["params", name]));
                 let help = format!("use it as `{{{{ params.{name} }}}}`, or take it out");
                 cx.warning("unused-param", format!("nothing uses the parameter `{name}`"), place, help);

@@ -6,9 +6,9 @@ use super::commands::{self, Outputs};
 use super::data::AXIS;
 use super::needs::Graph;
 use super::params::Params;
+use super::rules;
 use super::{Cx, Unknown, texts};
 use crate::diag::{Diagnostic, nearest};
-use crate::manifest::axis::{ARM, REPO, TASK};
 use crate::manifest::path::KeyPath;
 use crate::manifest::pipeline::{self, Effect, Kind, Profile};
 use crate::manifest::templated::Templated;
@@ -83,7 +83,7 @@ pub(super) fn read(cx: &mut Cx<'_>, params: &Params, axes: &Axes, arms: &Arms) -
     }
     let stages = Stages { all, order: graph.order, command_metrics: outputs.metrics };
     for (at, draft) in stages.all.iter().enumerate() {
-        rules(cx, &stages, at, draft, axes, arms);
+        rules::check(cx, &stages, at, draft, axes, arms);
     }
     unused(cx, &stages);
     stages
@@ -110,9 +110,8 @@ fn work(cx: &mut Cx<'_>, params: &Params, name: &str, wire: &pipeline::Stage) ->
             };
             Work::Grade { graders: wire.graders.clone(), profile }
         }
-        Kind::Aggregate => Work::Aggregate,
-        // Read once the axes of the stage are known.
-        Kind::Command => Work::Aggregate,
+        // A command is read once the axes of the stage are known.
+        Kind::Aggregate | Kind::Command => Work::Aggregate,
     })
 }
 
@@ -219,8 +218,8 @@ fn over(
     found.sort_unstable();
     found.dedup();
     for axis in &found {
-        let Some(parent) = axes.axes[*axis].of.filter(|parent| !found.contains(parent)) else { continue };
-        let (child, parent) = (&axes.axes[*axis].name, &axes.axes[parent].name);
+        let Some(parent) = axes.all[*axis].of.filter(|parent| !found.contains(parent)) else { continue };
+        let (child, parent) = (&axes.all[*axis].name, &axes.all[parent].name);
         let index = wire.over.iter().flatten().position(|name| name == child);
         let place =
             index.map_or_else(|| cx.table(&KeyPath::of(&["stage", name])), |index| cx.at(&path.index(index)));
@@ -231,6 +230,7 @@ fn over(
     sure
 }
 
+<<<<<<< HEAD
 /// What a kind of stage may need and run over.
 fn rules(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, axes: &Axes, arms: &Arms) {
     let name = &draft.stage.name;
@@ -432,14 +432,27 @@ fn upstream(stages: &Stages, at: usize, kind: Kind) -> Vec<usize> {
     (0..stages.all.len()).filter(|i| seen[*i] && stages.all[*i].kind == kind).collect()
 }
 
+=======
+>>>>>>> manifest
 /// Warns of what nothing reads.
 fn unused(cx: &mut Cx<'_>, stages: &Stages) {
-    for (at, draft) in stages.all.iter().enumerate() {
+    // As written, so that a faulty stage counts as a reader.
+    let declared = cx.declared("stage");
+    let written: Vec<String> = declared
+        .iter()
+        .filter_map(|stage| cx.document.get(&KeyPath::of(&["stage", stage, "needs"]))?.as_array())
+        .flat_map(|list| list.iter().filter_map(serde_json::Value::as_str))
+        .map(str::to_owned)
+        .collect();
+    for draft in &stages.all {
         let name = &draft.stage.name;
         let terminal = matches!(draft.kind, Kind::Aggregate | Kind::Command);
-        let read = stages.all.iter().any(|other| other.stage.needs.contains(&at));
-        if !terminal && !read {
+        // A misspelt need has been reported, with this stage as the nearest name.
+        let unknown = written.iter().map(String::as_str).filter(|need| !declared.iter().any(|d| d == need));
+        let meant = nearest(name, unknown).is_some();
+        if !terminal && !written.contains(name) && !meant && !cx.document.excuses(name) {
             let place = cx.key(&KeyPath::of(&["stage", name]));
+<<<<<<< HEAD
             let known: Vec<&str> =
                 cx.pipeline.stage.values().flat_map(|s| s.needs.iter().map(String::as_str)).collect();
             let help = match nearest(name, known.iter().copied()) {
@@ -448,13 +461,29 @@ fn unused(cx: &mut Cx<'_>, stages: &Stages) {
                 }
                 None => "name it in the `needs` of a stage, or take it out".to_owned(),
             };
+=======
+            let help = "name it in the `needs` of a stage, or take it out";
+>>>>>>> manifest
             cx.warning("unused-stage", format!("nothing reads what the stage `{name}` makes"), place, help);
         }
     }
     let pools = cx.declared("pools");
+<<<<<<< HEAD
     for pool in pools {
         if !cx.pipeline.stage.values().any(|stage| stage.pool.as_ref() == Some(&pool)) {
             let place = cx.key(&KeyPath::of(&["pools", &pool]));
+=======
+    for pool in &pools {
+        let names = |stage: &String| {
+            cx.document.get(&KeyPath::of(&["stage", stage, "pool"])).and_then(|v| v.as_str())
+        };
+        // A misspelt pool has been reported, with this one as the nearest.
+        let meant = |name: &str| {
+            name == pool || (!pools.iter().any(|p| p == name) && nearest(name, [pool.as_str()]).is_some())
+        };
+        if !declared.iter().filter_map(names).any(meant) {
+            let place = cx.key(&KeyPath::of(&["pools", pool]));
+>>>>>>> manifest
             cx.warning(
                 "unused-pool",
                 format!("no stage uses the pool `{pool}`"),
@@ -463,22 +492,6 @@ fn unused(cx: &mut Cx<'_>, stages: &Stages) {
             );
         }
     }
-}
-
-fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Ingest => "ingest",
-        Kind::Warmup => "warmup",
-        Kind::Session => "session",
-        Kind::Grade => "grade",
-        Kind::Aggregate => "aggregate",
-        Kind::Command => "command",
-    }
-}
-
-fn with_article(kind: Kind) -> String {
-    let article = if matches!(kind, Kind::Ingest | Kind::Aggregate) { "an" } else { "a" };
-    format!("{article} {}", kind_word(kind))
 }
 
 impl Stages {

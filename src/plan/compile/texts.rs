@@ -40,22 +40,7 @@ pub(super) fn value(
         if name == "item" && item.is_some() {
             continue;
         }
-        let (help, axis) = match name.as_str() {
-            "item" => ("`item` is an entry of an arm's `over`; this has none".to_owned(), false),
-            _ => (
-                format!(
-                    "here only `params.NAME` is known{}",
-                    if item.is_some() { ", and `item`" } else { "" }
-                ),
-                true,
-            ),
-        };
-        let what = if axis && cx.has(&KeyPath::of(&["axes", name])) {
-            format!("the axis `{name}` has no value yet in the template `{}`", short(text))
-        } else {
-            format!("the template `{}` names `{name}`, which doesn't exist", short(text))
-        };
-        cx.error("unknown-variable", what, place.clone(), help);
+        unknown_name(cx, name, item.is_some(), text, place);
         sound = false;
     }
     if !sound {
@@ -70,6 +55,30 @@ pub(super) fn value(
             None
         }
     }
+}
+
+/// Reports a name that has no value when the file is compiled.
+fn unknown_name(cx: &mut Cx<'_>, name: &str, item: bool, text: &str, place: &Place) {
+    let axis = cx.has(&KeyPath::of(&["axes", name]));
+    let message = if axis {
+        format!("the axis `{name}` has no value yet in the template `{}`", short(text))
+    } else {
+        format!("the template `{}` names `{name}`, which doesn't exist", short(text))
+    };
+    let mut error = Diagnostic::error("unknown-variable", message).at(place.clone(), "");
+    let help = if name == "item" {
+        // The arm whose table holds the template lacks the list that `item` runs over.
+        let arms = cx.document.keys(&KeyPath::of(&["arm"]));
+        let tables = arms.into_iter().map(|arm| cx.table(&KeyPath::of(&["arm", arm])));
+        let around = tables.into_iter().find(|table| table.path == place.path && table.covers(place.start));
+        error = error.maybe_at(around, "this arm has no `over`");
+        "`item` is an entry of an arm's `over`: add `over = [...]`"
+    } else if item {
+        "only `params.NAME` and `item` are known here"
+    } else {
+        "only `params.NAME` is known here"
+    };
+    cx.found.push(error.help(help));
 }
 
 /// Reports a template that can't be read or filled in.
