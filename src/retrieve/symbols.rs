@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use regex::Regex;
 
 use super::postings::{Ranked, by_file, order};
-use super::words::{Interest, Role, Word, parts, question_words, role, spans, stem};
+use super::words::{Interest, Role, Word, each_span, parts, question_words, role, spans, stem};
 use super::{Engine, Found, IndexFacts, SourceFile, excerpt, in_order};
 use crate::corpus::symbols::{Symbol, SymbolKind, outline};
 
@@ -164,16 +164,24 @@ impl Symbols {
         id
     }
 
-    fn add_text(&mut self, file: u32, text: &str) {
-        let mut seen = BTreeSet::new();
+    /// Adds a text without grammar: for each stem its first line. `known` has
+    /// the stems of words that came before, as the same ones come again.
+    fn add_text(&mut self, file: u32, text: &str, known: &mut HashMap<String, Vec<u32>>) {
         for (line, words) in (1..).zip(text.lines()) {
-            for (start, end) in spans(words) {
-                for stem in self.stems_of(&words[start..end]) {
-                    if seen.insert(stem) {
-                        self.texts[stem as usize].push((file, line));
+            each_span(words, |start, end| {
+                let word = &words[start..end];
+                if !known.contains_key(word) {
+                    let stems = self.stems_of(word);
+                    known.insert(word.to_owned(), stems);
+                }
+                for stem in known.get(word).into_iter().flatten() {
+                    let places = &mut self.texts[*stem as usize];
+                    // Files come one after the other: the last place tells.
+                    if places.last().is_none_or(|(last, _)| *last != file) {
+                        places.push((file, line));
                     }
                 }
-            }
+            });
         }
     }
 
@@ -381,6 +389,7 @@ impl Engine for Symbols {
         let mut mentions: Vec<(u32, Reference)> = Vec::new();
         // Names that are only mentioned get a number, but no entry yet.
         let mut mentioned: HashMap<String, u32> = HashMap::new();
+        let mut known = HashMap::new();
         for file in in_order(files) {
             let at = number(self.files.len());
             let mut words = Vec::new();
@@ -397,7 +406,7 @@ impl Engine for Symbols {
                 let name = file.path.rsplit('/').next().unwrap_or_default();
                 let suffix = name.rsplit_once('.').map_or(name, |(_, suffix)| suffix);
                 *plain.entry(suffix.to_lowercase()).or_default() += 1;
-                self.add_text(at, &text);
+                self.add_text(at, &text, &mut known);
                 continue;
             };
             let base = self.definitions.len();

@@ -215,16 +215,33 @@ pub(super) fn question_words(question: &str) -> Vec<Word> {
 /// Byte ranges of the runs of letters, digits and underscores.
 pub(super) fn spans(text: &str) -> Vec<(usize, usize)> {
     let mut out = Vec::new();
+    each_span(text, |start, end| out.push((start, end)));
+    out
+}
+
+/// [`spans`] one by one, without a list: this is where indexing spends its
+/// time, hence the short way for ASCII.
+pub(super) fn each_span(text: &str, mut each: impl FnMut(usize, usize)) {
+    let bytes = text.as_bytes();
     let mut start = None;
-    for (at, c) in text.char_indices() {
-        if c == '_' || c.is_alphanumeric() {
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let (word, size) = if byte.is_ascii() {
+            (*byte == b'_' || byte.is_ascii_alphanumeric(), 1)
+        } else {
+            let c = text[at..].chars().next().unwrap_or(' ');
+            (c.is_alphanumeric(), c.len_utf8())
+        };
+        if word {
             start.get_or_insert(at);
         } else if let Some(from) = start.take() {
-            out.push((from, at));
+            each(from, at);
         }
+        at += size;
     }
-    out.extend(start.map(|from| (from, text.len())));
-    out
+    if let Some(from) = start {
+        each(from, text.len());
+    }
 }
 
 /// Where the word before `at` ends.

@@ -625,9 +625,9 @@ fn all_that_a_tags_query_finds_is_found() {
 
 #[test]
 fn hostile_files_end() {
-    let deep = "(".repeat(100_000);
-    let wide = "int a();\n".repeat(10_000);
-    let comments = "// x\n".repeat(10_000);
+    let deep = "(".repeat(50_000);
+    let wide = "int a();\n".repeat(5_000);
+    let comments = "// x\n".repeat(5_000);
     for (path, _) in SAMPLES {
         for text in [&deep, &wide, &comments] {
             let _ = outline(path, text);
