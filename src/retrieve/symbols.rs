@@ -277,7 +277,7 @@ impl Symbols {
     }
 
     /// Files by the definitions and texts that match.
-    fn defined(&self, words: &[Word], interest: Interest) -> Vec<Found> {
+    fn defined(&self, words: &[Word], interest: Interest, limit: usize) -> Vec<Found> {
         let scores = self.score(words);
         let weight = |file: u32| interest.weight(self.files[file as usize].role);
         let definitions = scores.iter().map(|(at, score)| {
@@ -313,11 +313,11 @@ impl Symbols {
             let content = self.line_content(at, line);
             Found { file, symbol: None, line: Some(line), score: r.score, content }
         };
-        by_file(definitions.chain(others)).into_iter().map(found).collect()
+        by_file(definitions.chain(others)).into_iter().take(limit).map(found).collect()
     }
 
     /// Files by the references to what the question names.
-    fn used(&self, words: &[Word], interest: Interest) -> Vec<Found> {
+    fn used(&self, words: &[Word], interest: Interest, limit: usize) -> Vec<Found> {
         let Some(target) = self.target(words) else { return Vec::new() };
         let references = &self.names[target as usize].references;
         let mut best: BTreeMap<u32, (f64, usize)> = BTreeMap::new();
@@ -350,7 +350,7 @@ impl Symbols {
                 content: self.line_content(reference.file, reference.line),
             }
         };
-        ranked.iter().map(found).collect()
+        ranked.iter().take(limit).map(found).collect()
     }
 
     /// The name whose uses are asked for: spelled out if there is one, else
@@ -461,12 +461,14 @@ impl Engine for Symbols {
         };
         let interest = Interest::of(query);
         let mut found = match wish {
-            Wish::Definitions => self.defined(&kept, interest),
-            Wish::References => append(self.used(&kept, interest), self.defined(&kept, interest)),
+            Wish::Definitions => self.defined(&kept, interest, limit),
+            Wish::References => {
+                append(self.used(&kept, interest, limit), self.defined(&kept, interest, limit))
+            }
             Wish::Both => {
-                let mut defined = self.defined(&kept, interest);
+                let mut defined = self.defined(&kept, interest, limit);
                 let rest = defined.split_off(defined.len().min(1));
-                append(append(defined, self.used(&kept, interest)), rest)
+                append(append(defined, self.used(&kept, interest, limit)), rest)
             }
         };
         found.truncate(limit);

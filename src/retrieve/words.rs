@@ -171,6 +171,9 @@ pub(super) fn is_stop(word: &str) -> bool {
     STOP.binary_search(&word).is_ok()
 }
 
+/// Most words of a question that are looked at; what is longer is no question.
+const MOST_WORDS: usize = 256;
+
 /// A word of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
@@ -185,7 +188,7 @@ pub(super) struct Word {
 pub(super) fn question_words(question: &str) -> Vec<Word> {
     let mut out: Vec<Word> = Vec::new();
     let mut quoted = false;
-    for (index, (start, end)) in spans(question).into_iter().enumerate() {
+    for (index, (start, end)) in spans(question).into_iter().take(MOST_WORDS).enumerate() {
         let between = |from: usize, to: usize| question.get(from..to).unwrap_or_default();
         let last = if index == 0 { 0 } else { spans_end(question, start) };
         if between(last, start).matches('`').count() % 2 == 1 {
