@@ -5,6 +5,8 @@
 //! are named by `PROOFLINE_FLASK` (Flask 3.1.0) and `PROOFLINE_FASTAPI`
 //! (FastAPI 0.115.0). The pipeline's own test fetches them itself.
 
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

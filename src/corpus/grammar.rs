@@ -2,15 +2,17 @@
 //! a chunker cuts at. tree-sitter stays inside `corpus`; others get plain
 //! values.
 //!
-//! Input is hostile: files above [`LARGEST`] bytes aren't parsed, parsing
-//! stops after a number of steps (steps, not seconds: the same file gives the
-//! same answer on a slow machine), and trees are walked with a cursor, so
-//! that depth costs heap and never stack.
+//! Input is hostile: files above [`LARGEST`] bytes aren't parsed, parsing has
+//! a [`Budget`], and trees are walked with a cursor, so that depth costs heap
+//! and never stack.
 
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use tree_sitter::{ParseOptions, Parser, Tree};
+
+use crate::clock::Stopwatch;
 
 /// Files larger than this many bytes are neither parsed nor searched.
 pub const LARGEST: usize = 2 << 20;
@@ -136,17 +138,24 @@ pub fn is_binary(bytes: &[u8]) -> bool {
 }
 
 /// How much work one parse may take.
+///
+/// Steps give the same answer on a slow machine, but in the recovery from
+/// errors one step may take long: for some nonsense the time grows with the
+/// square of its length. The time is the net below them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Steps, each of 100 operations of the parser.
     pub steps: u64,
+    /// Longest time.
+    pub time: Duration,
 }
 
 impl Default for Budget {
-    /// An ordinary file takes about a step for every 100 bytes; this leaves a
-    /// file of [`LARGEST`] bytes some twenty times that.
+    /// An ordinary file takes a step for every 50 to 200 bytes and some 0.2 s
+    /// for a megabyte; this leaves a file of [`LARGEST`] bytes five times the
+    /// steps and twenty times the time.
     fn default() -> Self {
-        Self { steps: 400_000 }
+        Self { steps: 200_000, time: Duration::from_secs(10) }
     }
 }
 
@@ -160,8 +169,9 @@ pub(super) fn parse(text: &str, language: Language, budget: Budget) -> Option<Tr
     parser.set_language(language.grammar()).ok()?;
     let bytes = text.as_bytes();
     let mut left = budget.steps;
+    let watch = Stopwatch::start();
     let mut spend = |_: &tree_sitter::ParseState| {
-        if left == 0 {
+        if left == 0 || watch.elapsed() > budget.time {
             return ControlFlow::Break(());
         }
         left -= 1;
@@ -255,8 +265,13 @@ mod tests {
     #[test]
     fn a_parse_ends_with_its_budget() {
         let text = "x = 1\n".repeat(5000);
-        assert!(parse(&text, Language::Python, Budget { steps: 3 }).is_none());
+        assert!(parse(&text, Language::Python, Budget { steps: 3, ..Budget::default() }).is_none());
         assert!(parse(&text, Language::Python, Budget::default()).is_some());
+        let nonsense = "a?.b.".repeat(50_000);
+        let short = Budget { time: Duration::from_millis(50), ..Budget::default() };
+        let watch = Stopwatch::start();
+        assert!(parse(&nonsense, Language::C, short).is_none());
+        assert!(watch.elapsed() < Duration::from_secs(5));
         assert!(parse(&" ".repeat(LARGEST + 1), Language::Python, Budget::default()).is_none());
     }
 
@@ -273,8 +288,8 @@ mod tests {
     fn depth_and_breadth_are_only_heap() {
         for (open, close) in [("(", ")"), ("[", "]"), ("{", "}"), ("f(", ""), ("a.", "")] {
             for language in Language::ALL {
-                let text = format!("x = {}{}", open.repeat(100_000), close.repeat(100_000));
-                if let Some(tree) = parse(&text, language, Budget { steps: 40_000 }) {
+                let text = format!("x = {}{}", open.repeat(20_000), close.repeat(20_000));
+                if let Some(tree) = parse(&text, language, Budget { steps: 40_000, ..Budget::default() }) {
                     drop(tree);
                 }
             }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::chunks::{Piece, pieces};
 use super::postings::{Postings, by_file};
-use super::words::{Interest, Role, question_words, role, spans, stem, terms_of};
+use super::words::{Interest, Role, each_span, question_words, role, stem, terms_of};
 use super::{Engine, Found, IndexFacts, SourceFile, excerpt, in_order};
 
 /// Bump when the results change.
@@ -58,25 +58,22 @@ struct Terms {
 
 impl Terms {
     fn count(&mut self, postings: &mut Postings, text: &str, weight: f32) {
-        for (start, end) in spans(text) {
+        each_span(text, |start, end| {
             let word = &text[start..end];
             let (from, to) = if let Some(range) = self.known.get(word) {
                 *range
             } else {
-                let from = self.flat.len();
-                terms_of(word, |t| {
-                    let term = postings.term(t);
-                    self.flat.push(term);
-                });
                 let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-                let range = (number(from), number(self.flat.len()));
+                let from = number(self.flat.len());
+                terms_of(word, |t| self.flat.push(postings.term(t)));
+                let range = (from, number(self.flat.len()));
                 self.known.insert(word.into(), range);
                 range
             };
             for term in &self.flat[from as usize..to as usize] {
                 postings.count(*term, weight);
             }
-        }
+        });
     }
 }
 

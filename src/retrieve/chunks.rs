@@ -6,6 +6,9 @@ use crate::corpus::symbols::{Symbol, SymbolKind, definitions};
 /// Longest piece, in lines, of text that belongs to no definition.
 const WINDOW: usize = 60;
 
+/// Deepest nest of types that are pieces of their own.
+const DEEPEST: usize = 32;
+
 /// A piece of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
@@ -62,7 +65,7 @@ fn units(symbols: Vec<Symbol>, text: &str) -> Vec<Unit> {
             floor = open.pop().map_or(floor, |(end, _)| end.max(floor));
         }
         // What is inside a function belongs to it.
-        if open.last().is_some_and(|(_, callable)| *callable) {
+        if open.last().is_some_and(|(_, callable)| *callable) || open.len() >= DEEPEST {
             continue;
         }
         let start = lead(text, symbol.start, floor);
@@ -77,16 +80,21 @@ fn units(symbols: Vec<Symbol>, text: &str) -> Vec<Unit> {
 /// Start of the comments and decorators that stand right above a definition,
 /// not before `floor`.
 fn lead(text: &str, start: usize, floor: usize) -> usize {
-    let line_start = |at: usize| memchr::memrchr(b'\n', &text.as_bytes()[..at]).map_or(0, |i| i + 1);
+    let bytes = text.as_bytes();
+    // Not further back than `floor`: a file may be one endless line.
+    let line_start = |at: usize| memchr::memrchr(b'\n', &bytes[floor..at]).map_or(floor, |i| floor + i + 1);
+    if start < floor {
+        return start;
+    }
     let mut at = line_start(start);
-    if at < floor {
+    if at == floor && floor > 0 && bytes[floor - 1] != b'\n' {
         return start;
     }
     while at > floor {
         let above = line_start(at - 1);
         let line = text.get(above..at).unwrap_or_default().trim();
         let belongs = ["//", "#", "*", "/*", "@", "--"].iter().any(|mark| line.starts_with(mark));
-        if above < floor || !belongs || line.starts_with("#include") || line.starts_with("#!") {
+        if !belongs || line.starts_with("#include") || line.starts_with("#!") {
             break;
         }
         at = above;

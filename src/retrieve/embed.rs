@@ -23,6 +23,8 @@ pub(super) const FORMAT: u32 = 1;
 
 /// Dimensions of hashed vectors.
 const DIMENSIONS: usize = 256;
+/// Different features; a power of two, larger than most vocabularies.
+const BUCKETS: u32 = 1 << 22;
 /// What a letter trigram counts beside the word that it is from.
 const TRIGRAM: f32 = 0.3;
 /// What the words of the path and of the definition's name count.
@@ -42,8 +44,8 @@ pub(super) struct Embed {
     chunks: Vec<Chunk>,
     /// One row of unit length (or zero) per chunk.
     vectors: Vec<f32>,
-    /// In how many chunks a hashed feature occurs.
-    rarity: HashMap<u64, f32>,
+    /// Rarity of each hashed feature: ln(1 + chunks / chunks with it).
+    rarity: Vec<f32>,
 }
 
 impl Embed {
@@ -56,54 +58,59 @@ impl Embed {
             (_, Some(path)) => Some(weights::read(path)?),
             _ => None,
         };
-        Ok(Self {
-            weights,
-            files: Vec::new(),
-            chunks: Vec::new(),
-            vectors: Vec::new(),
-            rarity: HashMap::new(),
-        })
+        Ok(Self { weights, files: Vec::new(), chunks: Vec::new(), vectors: Vec::new(), rarity: Vec::new() })
     }
 
     fn dimensions(&self) -> usize {
         self.weights.as_ref().map_or(DIMENSIONS, |(_, table)| table.dimensions)
     }
 
-    fn hashed(&self, features: &HashMap<u64, f32>) -> Vec<f32> {
+    fn hashed(&self, bag: &[(u32, f32)]) -> Vec<f32> {
         let mut out = vec![0.0; DIMENSIONS];
-        let mut keys: Vec<_> = features.iter().collect();
-        // Sums of floats depend on their order.
-        keys.sort_unstable_by_key(|(key, _)| **key);
-        for (key, count) in keys {
-            let weight = (1.0 + count).ln() * self.rarity.get(key).copied().unwrap_or(1.0);
-            let sign = if key >> 63 == 0 { 1.0 } else { -1.0 };
-            out[usize::try_from(key % DIMENSIONS as u64).unwrap_or(0)] += sign * weight;
+        for (key, count) in bag {
+            let rarity = self.rarity.get((key % BUCKETS) as usize).copied().unwrap_or(1.0);
+            let sign = if key / BUCKETS == 0 { 1.0 } else { -1.0 };
+            out[*key as usize % DIMENSIONS] += sign * (1.0 + count).ln() * rarity;
         }
         unit(out)
     }
 }
 
-/// FNV-1a with a final mix, so that low and high bits are both usable.
-fn hash(text: &[u8], seed: u64) -> u64 {
+/// Features of a text with their counts, being gathered.
+#[derive(Default)]
+struct Bag(HashMap<u32, f32>);
+
+impl Bag {
+    /// Adds the terms of a text's identifiers and their trigrams.
+    fn add(&mut self, text: &str, weight: f32) {
+        for (start, end) in spans(text) {
+            terms_of(&text[start..end], |term| {
+                *self.0.entry(hash(term.as_bytes(), 1)).or_default() += weight;
+                for three in term.as_bytes().windows(3) {
+                    *self.0.entry(hash(three, 2)).or_default() += weight * TRIGRAM;
+                }
+            });
+        }
+    }
+
+    /// In order of feature: sums of floats depend on their order.
+    fn sorted(self) -> Vec<(u32, f32)> {
+        let mut out: Vec<_> = self.0.into_iter().collect();
+        out.sort_unstable_by_key(|(key, _)| *key);
+        out
+    }
+}
+
+/// The feature of some bytes: a bucket, and above it a bit for the sign.
+/// FNV-1a with a final mix.
+fn hash(text: &[u8], seed: u64) -> u32 {
     let mut h = 0xcbf2_9ce4_8422_2325 ^ seed;
     for byte in text {
         h = (h ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     }
     h ^= h >> 33;
     h = h.wrapping_mul(0xff51_afd7_ed55_8ccd);
-    h ^ (h >> 33)
-}
-
-/// Adds the features of a text: terms of its identifiers and their trigrams.
-fn features(text: &str, weight: f32, out: &mut HashMap<u64, f32>) {
-    for (start, end) in spans(text) {
-        terms_of(&text[start..end], |term| {
-            *out.entry(hash(term.as_bytes(), 1)).or_default() += weight;
-            for three in term.as_bytes().windows(3) {
-                *out.entry(hash(three, 2)).or_default() += weight * TRIGRAM;
-            }
-        });
-    }
+    u32::try_from((h >> 33) % u64::from(2 * BUCKETS)).unwrap_or(0)
 }
 
 /// The vector at length one; zero stays zero.
@@ -124,7 +131,7 @@ impl Engine for Embed {
         self.vectors.clear();
         self.rarity.clear();
         let mut facts = IndexFacts::default();
-        let mut bags: Vec<HashMap<u64, f32>> = Vec::new();
+        let mut bags: Vec<Vec<(u32, f32)>> = Vec::new();
         for file in in_order(files) {
             let text = file.text();
             facts.files += 1;
@@ -137,11 +144,11 @@ impl Engine for Embed {
                     let named = format!("{} {symbol}\n{body}", file.path);
                     self.vectors.extend(unit(table.mean(tokenizer.tokens(&named))));
                 } else {
-                    let mut bag = HashMap::new();
-                    features(&body, 1.0, &mut bag);
-                    features(symbol, NAME, &mut bag);
-                    features(&file.path, NAME, &mut bag);
-                    bags.push(bag);
+                    let mut bag = Bag::default();
+                    bag.add(&body, 1.0);
+                    bag.add(symbol, NAME);
+                    bag.add(&file.path, NAME);
+                    bags.push(bag.sorted());
                 }
                 self.chunks.push(Chunk {
                     file: self.files.len(),
@@ -153,12 +160,14 @@ impl Engine for Embed {
             self.files.push((file.path.clone(), role(&file.path)));
         }
         facts.chunks = self.chunks.len() as u64;
-        for key in bags.iter().flat_map(HashMap::keys) {
-            *self.rarity.entry(*key).or_default() += 1.0;
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "a weight, not a count")]
-        for n in self.rarity.values_mut() {
-            *n = ((1.0 + bags.len() as f64 / f64::from(*n)).ln()) as f32;
+        if self.weights.is_none() {
+            let mut chunks = vec![0_u32; BUCKETS as usize];
+            for (key, _) in bags.iter().flatten() {
+                chunks[(key % BUCKETS) as usize] += 1;
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "a weight, not a count")]
+            let rarity = |n: u32| (1.0 + bags.len() as f64 / f64::from(n.max(1))).ln() as f32;
+            self.rarity = chunks.into_iter().map(rarity).collect();
         }
         for bag in &bags {
             let row = self.hashed(bag);
@@ -171,11 +180,11 @@ impl Engine for Embed {
         let vector = if let Some((tokenizer, table)) = &self.weights {
             unit(table.mean(tokenizer.tokens(query)))
         } else {
-            let mut bag = HashMap::new();
+            let mut bag = Bag::default();
             for word in question_words(query) {
-                features(&word.text, 1.0, &mut bag);
+                bag.add(&word.text, 1.0);
             }
-            self.hashed(&bag)
+            self.hashed(&bag.sorted())
         };
         let interest = Interest::of(query);
         let rows = self.vectors.chunks_exact(self.dimensions().max(1));

@@ -36,6 +36,9 @@ const B: f64 = 0.75;
 /// Share of the mean that stands in for a negative frequency.
 const EPSILON: f64 = 0.25;
 
+/// Most known words of a question that count; a guard, not a rule.
+const MOST_TOKENS: usize = 2000;
+
 struct Chunk {
     file: usize,
     symbol: Option<String>,
@@ -120,8 +123,10 @@ impl Engine for Okapi {
     fn search(&self, query: &str, limit: usize) -> Vec<Found> {
         let mean = self.postings.mean_length();
         let mut scores = vec![0.0_f64; self.chunks.len()];
+        let mut left = MOST_TOKENS;
         tokens(query, |token| {
-            let Some(term) = self.postings.known(token) else { return };
+            let Some(term) = self.postings.known(token).filter(|_| left > 0) else { return };
+            left -= 1;
             let idf = self.idf[term as usize];
             for (chunk, count) in self.postings.list(term) {
                 let at = *chunk as usize;

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use regex::Regex;
 
 use super::postings::{Ranked, by_file, order};
-use super::words::{Interest, Role, Word, parts, question_words, role, spans, stem};
+use super::words::{Interest, Role, Word, each_span, parts, question_words, role, spans, stem};
 use super::{Engine, Found, IndexFacts, SourceFile, excerpt, in_order};
 use crate::corpus::symbols::{Symbol, SymbolKind, outline};
 
@@ -164,16 +164,24 @@ impl Symbols {
         id
     }
 
-    fn add_text(&mut self, file: u32, text: &str) {
-        let mut seen = BTreeSet::new();
+    /// Adds a text without grammar: for each stem its first line. `known` has
+    /// the stems of words that came before, as the same ones come again.
+    fn add_text(&mut self, file: u32, text: &str, known: &mut HashMap<String, Vec<u32>>) {
         for (line, words) in (1..).zip(text.lines()) {
-            for (start, end) in spans(words) {
-                for stem in self.stems_of(&words[start..end]) {
-                    if seen.insert(stem) {
-                        self.texts[stem as usize].push((file, line));
+            each_span(words, |start, end| {
+                let word = &words[start..end];
+                if !known.contains_key(word) {
+                    let stems = self.stems_of(word);
+                    known.insert(word.to_owned(), stems);
+                }
+                for stem in known.get(word).into_iter().flatten() {
+                    let places = &mut self.texts[*stem as usize];
+                    // Files come one after the other: the last place tells.
+                    if places.last().is_none_or(|(last, _)| *last != file) {
+                        places.push((file, line));
                     }
                 }
-            }
+            });
         }
     }
 
@@ -269,7 +277,7 @@ impl Symbols {
     }
 
     /// Files by the definitions and texts that match.
-    fn defined(&self, words: &[Word], interest: Interest) -> Vec<Found> {
+    fn defined(&self, words: &[Word], interest: Interest, limit: usize) -> Vec<Found> {
         let scores = self.score(words);
         let weight = |file: u32| interest.weight(self.files[file as usize].role);
         let definitions = scores.iter().map(|(at, score)| {
@@ -305,11 +313,11 @@ impl Symbols {
             let content = self.line_content(at, line);
             Found { file, symbol: None, line: Some(line), score: r.score, content }
         };
-        by_file(definitions.chain(others)).into_iter().map(found).collect()
+        by_file(definitions.chain(others)).into_iter().take(limit).map(found).collect()
     }
 
     /// Files by the references to what the question names.
-    fn used(&self, words: &[Word], interest: Interest) -> Vec<Found> {
+    fn used(&self, words: &[Word], interest: Interest, limit: usize) -> Vec<Found> {
         let Some(target) = self.target(words) else { return Vec::new() };
         let references = &self.names[target as usize].references;
         let mut best: BTreeMap<u32, (f64, usize)> = BTreeMap::new();
@@ -342,7 +350,7 @@ impl Symbols {
                 content: self.line_content(reference.file, reference.line),
             }
         };
-        ranked.iter().map(found).collect()
+        ranked.iter().take(limit).map(found).collect()
     }
 
     /// The name whose uses are asked for: spelled out if there is one, else
@@ -381,6 +389,7 @@ impl Engine for Symbols {
         let mut mentions: Vec<(u32, Reference)> = Vec::new();
         // Names that are only mentioned get a number, but no entry yet.
         let mut mentioned: HashMap<String, u32> = HashMap::new();
+        let mut known = HashMap::new();
         for file in in_order(files) {
             let at = number(self.files.len());
             let mut words = Vec::new();
@@ -397,7 +406,7 @@ impl Engine for Symbols {
                 let name = file.path.rsplit('/').next().unwrap_or_default();
                 let suffix = name.rsplit_once('.').map_or(name, |(_, suffix)| suffix);
                 *plain.entry(suffix.to_lowercase()).or_default() += 1;
-                self.add_text(at, &text);
+                self.add_text(at, &text, &mut known);
                 continue;
             };
             let base = self.definitions.len();
@@ -452,12 +461,14 @@ impl Engine for Symbols {
         };
         let interest = Interest::of(query);
         let mut found = match wish {
-            Wish::Definitions => self.defined(&kept, interest),
-            Wish::References => append(self.used(&kept, interest), self.defined(&kept, interest)),
+            Wish::Definitions => self.defined(&kept, interest, limit),
+            Wish::References => {
+                append(self.used(&kept, interest, limit), self.defined(&kept, interest, limit))
+            }
             Wish::Both => {
-                let mut defined = self.defined(&kept, interest);
+                let mut defined = self.defined(&kept, interest, limit);
                 let rest = defined.split_off(defined.len().min(1));
-                append(append(defined, self.used(&kept, interest)), rest)
+                append(append(defined, self.used(&kept, interest, limit)), rest)
             }
         };
         found.truncate(limit);

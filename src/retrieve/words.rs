@@ -171,6 +171,9 @@ pub(super) fn is_stop(word: &str) -> bool {
     STOP.binary_search(&word).is_ok()
 }
 
+/// Most words of a question that are looked at; what is longer is no question.
+const MOST_WORDS: usize = 256;
+
 /// A word of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
@@ -185,7 +188,7 @@ pub(super) struct Word {
 pub(super) fn question_words(question: &str) -> Vec<Word> {
     let mut out: Vec<Word> = Vec::new();
     let mut quoted = false;
-    for (index, (start, end)) in spans(question).into_iter().enumerate() {
+    for (index, (start, end)) in spans(question).into_iter().take(MOST_WORDS).enumerate() {
         let between = |from: usize, to: usize| question.get(from..to).unwrap_or_default();
         let last = if index == 0 { 0 } else { spans_end(question, start) };
         if between(last, start).matches('`').count() % 2 == 1 {
@@ -215,16 +218,33 @@ pub(super) fn question_words(question: &str) -> Vec<Word> {
 /// Byte ranges of the runs of letters, digits and underscores.
 pub(super) fn spans(text: &str) -> Vec<(usize, usize)> {
     let mut out = Vec::new();
+    each_span(text, |start, end| out.push((start, end)));
+    out
+}
+
+/// [`spans`] one by one, without a list: this is where indexing spends its
+/// time, hence the short way for ASCII.
+pub(super) fn each_span(text: &str, mut each: impl FnMut(usize, usize)) {
+    let bytes = text.as_bytes();
     let mut start = None;
-    for (at, c) in text.char_indices() {
-        if c == '_' || c.is_alphanumeric() {
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let (word, size) = if byte.is_ascii() {
+            (*byte == b'_' || byte.is_ascii_alphanumeric(), 1)
+        } else {
+            let c = text[at..].chars().next().unwrap_or(' ');
+            (c.is_alphanumeric(), c.len_utf8())
+        };
+        if word {
             start.get_or_insert(at);
         } else if let Some(from) = start.take() {
-            out.push((from, at));
+            each(from, at);
         }
+        at += size;
     }
-    out.extend(start.map(|from| (from, text.len())));
-    out
+    if let Some(from) = start {
+        each(from, text.len());
+    }
 }
 
 /// Where the word before `at` ends.

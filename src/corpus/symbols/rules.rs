@@ -7,12 +7,38 @@
 //! costs the square of a file's size in a hostile file. A test holds that all
 //! that a `TAGS_QUERY` finds is found here.
 
+use self::When::{Always, Attr, Body, First, IfFunction, NotLocal, Owner, Upper, Value};
 use super::SymbolKind::{
     self, Class, Constant, Enum, Field, Function, Interface, Macro, Method, Module, Property, Struct, Trait,
     Type, Union, Variable, Variant,
 };
-use super::When::{self, Always, Attr, Body, First, IfFunction, NotLocal, Owner, Upper, Value};
 use crate::corpus::grammar::Language;
+
+/// When a rule applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    Always,
+    /// Outside of any function.
+    NotLocal,
+    /// The node has a `body`; without one it is only mentioned.
+    Body,
+    /// The identifier is the node's first named child.
+    First,
+    /// The node's field of this name holds a function or class.
+    IfFunction(&'static str),
+    /// A function or class when this field holds one, else if not local.
+    Value(&'static str),
+    /// Ruby: the identifier is a constant.
+    Upper,
+    /// Ruby: a symbol given to `attr_reader` and the like.
+    Attr,
+    /// C: a function's prototype, or else a variable.
+    Declarator,
+    /// Go: the kind follows from the type's own node.
+    GoType,
+    /// No definition: names the type that the methods inside belong to.
+    Owner,
+}
 
 /// One way for an identifier to be a definition.
 #[derive(Clone, Copy, Debug)]

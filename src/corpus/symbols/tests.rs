@@ -2,7 +2,9 @@
 
 use tree_sitter::{Query, QueryCursor, StreamingIterator};
 
+use super::rules::rules;
 use super::*;
+use crate::corpus::grammar::kind_table;
 
 /// `kind container.name@line` of all definitions.
 fn seen(path: &str, text: &str) -> Vec<String> {
@@ -624,15 +626,27 @@ fn all_that_a_tags_query_finds_is_found() {
 }
 
 #[test]
+fn a_header_may_be_cpp() {
+    assert_eq!(seen("a.h", "namespace deep {\nclass Box { int size(); };\n}\n").len(), 3);
+    assert_eq!(seen("a.h", "int f(void);\n"), ["declaration f@1"]);
+}
+
+#[test]
 fn hostile_files_end() {
-    let deep = "(".repeat(100_000);
-    let wide = "int a();\n".repeat(10_000);
-    let comments = "// x\n".repeat(10_000);
+    let deep = "(".repeat(50_000);
+    let wide = "int a();\n".repeat(5_000);
+    let comments = "// x\n".repeat(5_000);
+    let names = format!("{} = 1\n", vec!["a"; 20_000].join(", "));
+    let types = "class A { impl A { ".repeat(5_000);
+    let links = "a?.b.".repeat(3_000);
     for (path, _) in SAMPLES {
-        for text in [&deep, &wide, &comments] {
+        for text in [&deep, &wide, &comments, &names, &types, &links] {
             let _ = outline(path, text);
         }
     }
     assert_eq!(definitions("a.txt", "def f(): pass"), None);
-    assert_eq!(outline_within("a.py", &"x = 1\n".repeat(9000), Budget { steps: 2 }), None);
+    assert_eq!(
+        outline_within("a.py", &"x = 1\n".repeat(9000), Budget { steps: 2, ..Budget::default() }),
+        None
+    );
 }
