@@ -210,7 +210,8 @@ impl Client {
             said.drain(ours.take_stdout(), &wire);
             let ended = ours.ended();
             while !http::accepts(host.clone(), port).await {
-                if let Some(ending) = *ended.borrow() {
+                let over = *ended.borrow();
+                if let Some(ending) = over {
                     said.settle(LAST_WORDS).await;
                     return Err(StartError::Died { how: words_of(ending), words: said.words() });
                 }
@@ -301,7 +302,10 @@ impl Client {
     pub fn peak_mib(&self) -> Option<f64> {
         match &self.speaks {
             Speaks::Cli(cli) => Some(cli.exit.rss_mib),
-            Speaks::Mcp { .. } => self.group.as_ref().map(|group| group.memory().peak_mib()),
+            Speaks::Mcp { .. } => self.group.as_ref().map(|group| {
+                group.memory().sample();
+                group.memory().peak_mib()
+            }),
         }
     }
 
@@ -414,7 +418,7 @@ impl Client {
             tokio::select! {
                 biased;
                 Ok(reply) = &mut reply => return answered(reply),
-                _ = closing.wait_for(|closed| *closed) => {
+                () = until_closed(&mut closing) => {
                     self.wire.abandon(&id, "died");
                     return (clock.ms(), Raw::Died(self.bury(None).await));
                 }
@@ -499,6 +503,9 @@ impl Client {
         if let Speaks::Mcp { service, carriers } = &mut self.speaks {
             let ended = self.group.as_ref().map(Group::ended);
             let had_ended = ended.as_ref().is_some_and(|ended| ended.borrow().is_some());
+            if let Some(group) = &self.group {
+                group.memory().sample();
+            }
             // It says goodbye over HTTP; over pipes the end of input is the goodbye.
             let _ = service.close_with_timeout(GRACE).await;
             if let Some(carriers) = carriers {
@@ -560,7 +567,7 @@ where
             }
             other => NotOpened::Failed(short_text(&other.to_string())),
         }),
-        _ = closing.wait_for(|closed| *closed) => Err(NotOpened::Closed),
+        () = until_closed(&mut closing) => Err(NotOpened::Closed),
         () = sleep(left) => Err(NotOpened::Timeout),
     }
 }
@@ -639,6 +646,12 @@ fn as_tool_result(result: Value) -> Outcome {
     } else {
         Outcome::Unexpected(format!("the reply is no tool result: {}", short(&result)))
     }
+}
+
+/// Waits for the end of the connection. What `wait_for` returns is a lock on
+/// the value; it must be gone before anybody else says that it is closed.
+async fn until_closed(closing: &mut watch::Receiver<bool>) {
+    let _ = closing.wait_for(|closed| *closed).await;
 }
 
 /// `exited with code 3` or `was killed by signal 9`.

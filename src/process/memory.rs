@@ -48,6 +48,8 @@ impl MemoryWatch {
             readings: Mutex::new(Readings::default()),
             stop: Condvar::new(),
         });
+        // A first reading of the child alone: it may be gone before the thread looks.
+        lock(&shared.readings).peak_kib = kib(leader, 0);
         let theirs = Arc::clone(&shared);
         // Without a thread (the system is out of them) there are fewer looks, not none.
         let thread = std::thread::Builder::new().name("memory".to_owned()).spawn(move || theirs.watch()).ok();
@@ -119,11 +121,15 @@ impl Shared {
         if resident <= lock(&self.readings).peak_kib {
             return;
         }
-        let sum: u64 =
-            living.iter().map(|stat| proc::proportional_kib(stat.pid).unwrap_or(stat.rss_kib)).sum();
+        let sum: u64 = living.iter().map(|stat| kib(stat.pid, stat.rss_kib)).sum();
         let mut readings = lock(&self.readings);
         readings.peak_kib = readings.peak_kib.max(sum);
     }
+}
+
+/// Memory of one process; `resident` where the kernel doesn't tell its share.
+fn kib(pid: i32, resident: u64) -> u64 {
+    proc::proportional_kib(pid).unwrap_or(resident)
 }
 
 /// A panic elsewhere must not hide the readings.
