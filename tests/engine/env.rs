@@ -131,7 +131,7 @@ impl Env {
     }
 
     /// A preset of the fake with these flags; `extra` is TOML for the preset's
-    /// root. Its starts and requests are logged outside the project.
+    /// root, without tables unless it maps tools itself. Its starts and requests are logged outside the project.
     pub(crate) fn server(&self, name: &str, flags: &[&str], extra: &str) {
         let log = self.outside(&format!("{name}.log"));
         let script = format!(
@@ -140,12 +140,18 @@ impl Env {
             log.display()
         );
         self.script(&format!("servers/{name}.sh"), &script);
+        let mapping = if extra.contains("[tools") {
+            ""
+        } else {
+            "\n[tools.ingest]\ntool = \"index_project\"\nargs = { path = \"{corpus}\" }\n\n[tools.query]\n\
+             tool = \"search_code\"\nargs = { query = \"{query}\", limit = \"{limit}\" }\n"
+        };
         let words: Vec<String> = flags.iter().map(|f| format!(", {f:?}")).collect();
         self.write(
             &format!("presets/servers/{name}.toml"),
             &format!(
                 "format = 1\nname = \"{name}\"\nversion = \"1.0\"\n\
-                 command = [\"servers/{name}.sh\"{}]\nindex = \"directory\"\n{extra}\n",
+                 command = [\"servers/{name}.sh\"{}]\nindex = \"directory\"\n{extra}\n{mapping}",
                 words.concat()
             ),
         );
