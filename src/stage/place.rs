@@ -95,9 +95,11 @@ impl Place {
 
     /// A command's words: placeholders replaced, files of the project by their full path.
     pub(super) fn command(&self, words: &[String], job: &Job) -> Vec<String> {
+        let root = &job.pipeline.root;
+        let base = job.arm.map_or(root.as_path(), |at| job.pipeline.arms[at].base(root));
         words
             .iter()
-            .map(|word| match super::identity::file_of(word, &job.pipeline.root) {
+            .map(|word| match super::identity::file_of(word, base) {
                 Some(path) => path.to_string_lossy().into_owned(),
                 None => self.fill(word, &job.exe),
             })
