@@ -169,7 +169,8 @@ fn execute(
             let message = error.to_string();
             progress.say(&format!("error: {message}"));
             journal.add(&Event::Note { message });
-            let counts = Counts { total, failed: 0, ..Counts::default() };
+            // Without its corpora no node can run: all of them are blocked.
+            let counts = Counts { total, blocked: total, ..Counts::default() };
             (RunState::Failed, counts, exit::INFRASTRUCTURE)
         }
     };

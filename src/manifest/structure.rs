@@ -147,15 +147,10 @@ impl Walk<'_> {
         if let Some((pattern, words)) = schema.pattern_failed_by(text) {
             let subject = path.last_key().map_or_else(|| "this text".to_owned(), |key| format!("`{key}`"));
             let message = format!("{subject} can't be `{}`", shorten(text));
-<<<<<<< HEAD
-            let words =
-                words.or(hint.about).map_or_else(|| format!("it must match {pattern}"), str::to_owned);
-=======
             let words = words
                 .or(schema.description())
                 .or(hint.about)
                 .map_or_else(|| format!("it must match {pattern}"), str::to_owned);
->>>>>>> manifest
             self.report("bad-format", path, message, format!("expected {words}"));
             return None;
         }

@@ -91,14 +91,6 @@ fn duplicate(text: &str, at: Range<usize>) -> Fault {
 
 fn broken(text: &str, at: Range<usize>, message: &str) -> Fault {
     let line = line_start(text, at.start);
-<<<<<<< HEAD
-    // Inside a list no `key = value` can begin: then the list before it lacks its end.
-    let unclosed =
-        message.contains("array") && (is_statement(&text[line..]) || at.start >= text.trim_end().len());
-    let mut start = line;
-    if unclosed && start > 0 && is_statement(&text[start..]) {
-        start = line_start(text, start - 1);
-=======
     let end_of_file = text[at.start..].trim().is_empty();
     // Where the next statement begins although a list is open, that list lacks its end.
     if (is_statement(&text[line..]) || end_of_file)
@@ -115,7 +107,6 @@ fn broken(text: &str, at: Range<usize>, message: &str) -> Fault {
                 blanked: Some(start..end),
             };
         }
->>>>>>> manifest
     }
     let start = if is_statement(&text[line..]) { line } else { statement_before(text, line).unwrap_or(line) };
     let header = text[start..].trim_start().starts_with('[');

@@ -69,6 +69,13 @@ impl Place {
         Ok(())
     }
 
+    /// Moves all that is in the place into the attempt's own folder, and frees the place.
+    pub(super) fn give_up(self, job: &Job) -> Result<PathBuf, Failure> {
+        let target = job.scratch.join("place");
+        fsio::rename(&self.root, &target)?;
+        Ok(target)
+    }
+
     /// Replaces `{corpus}`, `{state}`, `{home}`, `{tmp}`, `{proofline}`, `{port}`.
     pub(super) fn fill(&self, text: &str, exe: &Path) -> String {
         let mut out = text.to_owned();

@@ -161,6 +161,11 @@ fn read_facts(job: &Job, record: &Record) -> Result<Facts, Failure> {
 }
 
 impl<'a> Bench<'a> {
+    /// Leaves nothing in the place: what was in it goes with the attempt's folder.
+    pub(super) fn clear(self, job: &Job) -> Result<(), Failure> {
+        self.place.give_up(job).map(drop)
+    }
+
     /// Starts the server and, where its index lives in memory, has it index
     /// again, before any clock of the questions starts.
     pub(super) async fn open(
@@ -222,7 +227,9 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
         Err((facts, readings)) => (facts, readings, Vec::new()),
     };
     facts.corpus_changed = bench.place.changes(preset, &job.corpus()?.tree);
-    Ok(artifact(job, &facts, &readings, &replies, bench.used.clone()))
+    let artifact = artifact(job, &facts, &readings, &replies, bench.used.clone());
+    bench.clear(job)?;
+    Ok(artifact)
 }
 
 async fn questions_loop<'a>(

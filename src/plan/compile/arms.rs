@@ -174,15 +174,8 @@ fn equal(cx: &mut Cx<'_>, out: &Arms) {
         }
         let same = out.all[..at].iter().position(|earlier| content(earlier) == content(arm));
         let Some(first) = same else { continue };
-<<<<<<< HEAD
-        let message = format!(
-            "the arms `{}` and `{}` are equal in all but their names",
-            out.arms[first].name, arm.name
-        );
-=======
         let message =
             format!("the arms `{}` and `{}` are equal in all but their names", out.all[first].name, arm.name);
->>>>>>> manifest
         let error = Diagnostic::error("equal-arms", message).at(out.places[at].clone(), "this arm");
         let error = error.at(out.places[first].clone(), "equals this one");
         cx.found.push(error.help("take one out, or, to compare an arm with itself on purpose, give each its own `draw = \"LABEL\"`"));

@@ -257,11 +257,7 @@ impl Reader<'_> {
         if !self.out.sure[index] {
             return None;
         }
-<<<<<<< HEAD
-        let values = &self.out.axes[index].values;
-=======
         let values = &self.out.all[index].values;
->>>>>>> manifest
         let placed = |v: &AxisValue| {
             (v.text.clone(), self.out.places.get(&v.text).cloned().unwrap_or_else(|| place.clone()))
         };

@@ -216,15 +216,6 @@ fn output_path(cx: &mut Cx<'_>, written: &str, rendered: &[String], path: &KeyPa
     }
     let clash = outputs.declared.iter().find(|(other, _)| overlap(other, written)).cloned();
     if let Some((other, first)) = clash {
-<<<<<<< HEAD
-        let message = match other == written {
-            true => format!("two outputs have the path `{}`", short(written)),
-            false => format!(
-                "the output `{}` lies inside the output `{}`, or around it",
-                short(written),
-                short(&other)
-            ),
-=======
         let message = if other == written {
             format!("two outputs have the path `{}`", short(written))
         } else {
@@ -233,7 +224,6 @@ fn output_path(cx: &mut Cx<'_>, written: &str, rendered: &[String], path: &KeyPa
                 short(written),
                 short(&other)
             )
->>>>>>> manifest
         };
         let error = Diagnostic::error("overlapping-outputs", message).at(place, "this output");
         cx.found

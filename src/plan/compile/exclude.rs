@@ -14,16 +14,7 @@ use crate::manifest::templated::Templated;
 
 /// Reads the excluded cells. One that names nothing is an error in the file's
 /// own defaults; where `--set` changed the axis it is a warning.
-<<<<<<< HEAD
-pub(super) fn read(
-    cx: &mut Cx<'_>,
-    params: &Params,
-    axes: &Axes,
-    arms: &Arms,
-) -> Vec<BTreeMap<String, String>> {
-=======
 pub(super) fn read(cx: &mut Cx<'_>, params: &Params, axes: &Axes) -> Vec<BTreeMap<String, String>> {
->>>>>>> manifest
     let mut out = Vec::new();
     for (at, cell) in cx.pipeline.axes.exclude.clone().into_iter().enumerate() {
         let path = KeyPath::of(&["axes", "exclude"]).index(at);
@@ -71,20 +62,12 @@ pub(super) fn read(cx: &mut Cx<'_>, params: &Params, axes: &Axes) -> Vec<BTreeMa
 /// A dependent value must belong to the parent that stands beside it.
 fn together(cx: &mut Cx<'_>, axes: &Axes, cell: &[(usize, &String)], path: &KeyPath) -> bool {
     for (index, value) in cell {
-<<<<<<< HEAD
-        let axis = &axes.axes[*index];
-=======
         let axis = &axes.all[*index];
->>>>>>> manifest
         let Some((parent, wanted)) = axis.of.and_then(|of| cell.iter().find(|(other, _)| *other == of))
         else {
             continue;
         };
-<<<<<<< HEAD
-        let at = axes.axes[*parent].values.iter().position(|v| v.text == **wanted);
-=======
         let at = axes.all[*parent].values.iter().position(|v| v.text == **wanted);
->>>>>>> manifest
         let present = axis.values.iter().any(|v| v.text == **value);
         let fits = axis.values.iter().any(|v| v.text == **value && v.parent == at);
         if present && at.is_some() && !fits {

@@ -48,15 +48,9 @@ impl Produced {
             for grader in graders {
                 match cx.request.catalog.graders.get(grader) {
                     Some(made) => {
-<<<<<<< HEAD
-                        metrics.extend(made.iter().map(|(name, layer)| (name.clone(), Some(layer.clone()))))
-                    }
-                    None => open = true,
-=======
                         metrics.extend(made.iter().map(|(name, layer)| (name.clone(), Some(layer.clone()))));
                     }
                     None => faulty = true,
->>>>>>> manifest
                 }
             }
             faulty |= graders.is_empty();
@@ -283,23 +277,6 @@ fn gate_key(cx: &mut Cx<'_>, key: &str, arms: &Arms, place: &Place) -> Option<(O
     let mut rest = key;
     let mut arm = None;
     if arms.declared {
-<<<<<<< HEAD
-        match key.split_once('.') {
-            Some((first, after)) => {
-                arm = Some(first.to_owned());
-                rest = after;
-            }
-            None => {
-                cx.error(
-                    "bad-gate",
-                    format!("the gate `{}` is no `{form}`", short(key)),
-                    place.clone(),
-                    format!("write `\"{form}\"`"),
-                );
-                return None;
-            }
-        }
-=======
         let Some((first, after)) = key.split_once('.') else {
             let message = format!("the gate `{}` is no `{form}`", short(key));
             cx.error("bad-gate", message, place.clone(), format!("write `\"{form}\"`"));
@@ -307,7 +284,6 @@ fn gate_key(cx: &mut Cx<'_>, key: &str, arms: &Arms, place: &Place) -> Option<(O
         };
         arm = Some(first.to_owned());
         rest = after;
->>>>>>> manifest
     }
     let parts: Vec<&str> = rest.split('.').collect();
     match parts[..] {

@@ -230,210 +230,6 @@ fn over(
     sure
 }
 
-<<<<<<< HEAD
-/// What a kind of stage may need and run over.
-fn rules(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, axes: &Axes, arms: &Arms) {
-    let name = &draft.stage.name;
-    let path = KeyPath::of(&["stage", name]);
-    let (allowed, words): (&[Kind], &str) = match draft.kind {
-        Kind::Ingest => (&[], "reads no other stage"),
-        Kind::Warmup => (&[Kind::Ingest], "needs an ingest stage"),
-        Kind::Session => (&[Kind::Warmup, Kind::Ingest], "needs a warmup or ingest stage"),
-        Kind::Grade => (
-            &[Kind::Session, Kind::Ingest, Kind::Warmup],
-            "needs a session, and may need its ingest and warmup",
-        ),
-        Kind::Aggregate => (&[Kind::Grade, Kind::Command], "needs grade stages, or commands with `metrics`"),
-        Kind::Command => {
-            (&[Kind::Ingest, Kind::Warmup, Kind::Session, Kind::Grade, Kind::Aggregate, Kind::Command], "")
-        }
-    };
-    let article = if matches!(draft.kind, Kind::Ingest | Kind::Aggregate) { "an" } else { "a" };
-    let kind = kind_word(draft.kind);
-    for (index, need) in draft.stage.needs.iter().enumerate() {
-        let needed = &stages.all[*need];
-        let metrics = draft.kind != Kind::Aggregate || needed.kind != Kind::Command || has_metrics(needed);
-        if allowed.contains(&needed.kind) && metrics {
-            continue;
-        }
-        let place = need_place(cx, &path, &needed.stage.name, index);
-        let other = &needed.stage.name;
-        let message = match metrics {
-            true => format!("`{name}` can't need `{other}`, {} stage", with_article(needed.kind)),
-            false => format!("`{name}` can't need `{other}`, a command without `metrics`"),
-        };
-        let help = match metrics {
-            true => format!("{article} {kind} stage {words}"),
-            false => format!("add `metrics = \"OUTPUT\"` to `{other}`, the output whose numbers are metrics"),
-        };
-        cx.error("bad-need", message, place, help);
-    }
-    if draft.unsure {
-        return;
-    }
-    match draft.kind {
-        Kind::Ingest => runs_over(cx, draft, &path, axes, &[REPO, ARM]),
-        Kind::Warmup | Kind::Session => {
-            runs_over(cx, draft, &path, axes, &[REPO, ARM]);
-            let ingests = upstream(stages, at, Kind::Ingest);
-            let any_server = arms.arms.iter().any(|arm| arm.server.is_some());
-            if ingests.is_empty() && (any_server || draft.kind == Kind::Warmup) {
-                let message =
-                    format!("the {kind} `{name}` has no ingest stage before it, so no server is ready");
-                let help = "add a stage of kind `ingest` over repo and arm, and name it in `needs`";
-                cx.error("no-ingest", message, cx.table(&path), help);
-            }
-            if ingests.len() > 1 {
-                let message = format!("the {kind} `{name}` builds on {} ingest stages", ingests.len());
-                cx.error("two-ingests", message, cx.at(&path.key("needs")), "let it need one");
-            }
-            gathers(cx, stages, draft, &path, axes);
-            if draft.kind == Kind::Session {
-                session(cx, draft, &path, axes, arms);
-            }
-        }
-        Kind::Grade => {
-            if upstream(stages, at, Kind::Session).is_empty() {
-                let message =
-                    format!("the grade stage `{name}` needs no session, so it has nothing to score");
-                let place =
-                    if cx.has(&path.key("needs")) { cx.at(&path.key("needs")) } else { cx.table(&path) };
-                cx.error("no-session", message, place, "name a session in `needs`");
-            }
-        }
-        Kind::Aggregate => {
-            if draft.stage.needs.is_empty() {
-                let place =
-                    if cx.has(&path.key("needs")) { cx.at(&path.key("needs")) } else { cx.table(&path) };
-                let message =
-                    format!("the aggregate `{name}` needs no stage, so it has nothing to put together");
-                cx.error(
-                    "missing-key",
-                    message,
-                    place,
-                    "add `needs = [...]`: grade stages, or commands with `metrics`",
-                );
-            }
-        }
-        Kind::Command => {}
-    }
-}
-
-fn session(cx: &mut Cx<'_>, draft: &Draft, path: &KeyPath, axes: &Axes, arms: &Arms) {
-    let name = &draft.stage.name;
-    if let Some(task) = axes.index(TASK).filter(|task| draft.stage.axes.contains(task)) {
-        let over = path.key("over");
-        let entries = cx.pipeline.stage.get(name).and_then(|s| s.over.clone()).unwrap_or_default();
-        let index = entries.iter().position(|entry| *entry == axes.axes[task].name);
-        let place = index.map_or_else(|| cx.table(path), |index| cx.at(&over.index(index)));
-        let help = "take `task` out of `over`; the session then asks the questions that are on the axis";
-        cx.error(
-            "bad-axis",
-            format!("the retrieval session `{name}` asks all questions of a repository in one node"),
-            place,
-            help,
-        );
-    }
-    for (arm, place) in arms.arms.iter().zip(&arms.places) {
-        if arm.server.is_none() {
-            let message = format!(
-                "the arm `{}` has no server, so the retrieval session `{name}` has nobody to ask",
-                arm.name
-            );
-            let error = Diagnostic::error("no-server", message)
-                .at(arm_table(cx, &arm.name).unwrap_or_else(|| place.clone()), "");
-            let error = error.at(cx.at(&path.key("driver")), "this session");
-            cx.found.push(error.help("give the arm a `server`, e.g. the preset `grep`"));
-        }
-    }
-}
-
-/// The table of an arm: its own, or the only one that could have made it.
-fn arm_table(cx: &Cx<'_>, arm: &str) -> Option<crate::diag::Place> {
-    let own = KeyPath::of(&["arm", arm]);
-    if cx.has(&own) {
-        return Some(cx.table(&own));
-    }
-    let tables: Vec<&String> =
-        cx.pipeline.arm.iter().filter(|(_, a)| a.over.is_some()).map(|(n, _)| n).collect();
-    match tables[..] {
-        [only] => Some(cx.table(&KeyPath::of(&["arm", only]))),
-        _ => None,
-    }
-}
-
-/// Reports a stage that lacks an axis that its kind works on.
-fn runs_over(cx: &mut Cx<'_>, draft: &Draft, path: &KeyPath, axes: &Axes, wanted: &[&str]) {
-    let has = |axis: &&&str| axes.index(axis).is_some_and(|index| draft.stage.axes.contains(&index));
-    let missing: Vec<&str> = wanted.iter().filter(|axis| !has(axis)).copied().collect();
-    if missing.is_empty() {
-        return;
-    }
-    let kind = with_article(draft.kind);
-    let list = missing.iter().map(|axis| format!("`{axis}`")).collect::<Vec<_>>().join(" and ");
-    let over = path.key("over");
-    let place = if cx.has(&over) { cx.at(&over) } else { cx.table(path) };
-    let all = wanted.iter().map(|axis| format!("\"{axis}\"")).collect::<Vec<_>>().join(", ");
-    let help = match missing.iter().find(|axis| !axes.declared.iter().any(|d| d == **axis)) {
-        Some(axis) if *axis == ARM => {
-            "declare `arm = \"all\"` under `[axes]`, and name it in `over`".to_owned()
-        }
-        Some(axis) => format!("declare `{axis} = [...]` under `[axes]`, and name it in `over`"),
-        None => format!("write `over = [{all}, ...]`"),
-    };
-    let name = &draft.stage.name;
-    cx.error("missing-axis", format!("`{name}` doesn't run over {list}, as {kind} stage must"), place, help);
-}
-
-/// A session starts one server on one state: it can't gather several.
-fn gathers(cx: &mut Cx<'_>, stages: &Stages, draft: &Draft, path: &KeyPath, axes: &Axes) {
-    for (index, need) in draft.stage.needs.iter().enumerate() {
-        let needed = &stages.all[*need].stage;
-        let Some(axis) = needed.axes.iter().find(|axis| !draft.stage.axes.contains(axis)) else { continue };
-        let (axis, name) = (&axes.axes[*axis].name, &draft.stage.name);
-        if axis == REPO || axis == ARM {
-            continue;
-        }
-        let place = need_place(cx, path, &needed.name, index);
-        let message = format!(
-            "`{}` runs over `{axis}` and `{name}` doesn't, so it would start from several indexes",
-            needed.name
-        );
-        cx.error(
-            "gathers",
-            message,
-            place,
-            format!("add `{axis}` to the `over` of `{name}`, or take it out of `{}`", needed.name),
-        );
-    }
-}
-
-/// Where a stage names another among its needs.
-fn need_place(cx: &Cx<'_>, stage: &KeyPath, need: &str, otherwise: usize) -> crate::diag::Place {
-    let needs = stage.key("needs");
-    let list = cx.document.get(&needs).and_then(serde_json::Value::as_array);
-    let at = list.and_then(|list| list.iter().position(|entry| entry.as_str() == Some(need)));
-    cx.at(&needs.index(at.unwrap_or(otherwise)))
-}
-
-fn has_metrics(draft: &Draft) -> bool {
-    matches!(&draft.stage.work, Work::Command(command) if command.metrics.is_some())
-}
-
-/// The stages of a kind that a stage builds on, directly or not.
-fn upstream(stages: &Stages, at: usize, kind: Kind) -> Vec<usize> {
-    let mut seen = vec![false; stages.all.len()];
-    let mut stack = stages.all[at].stage.needs.clone();
-    while let Some(need) = stack.pop() {
-        if !std::mem::replace(&mut seen[need], true) {
-            stack.extend(stages.all[need].stage.needs.iter().copied());
-        }
-    }
-    (0..stages.all.len()).filter(|i| seen[*i] && stages.all[*i].kind == kind).collect()
-}
-
-=======
->>>>>>> manifest
 /// Warns of what nothing reads.
 fn unused(cx: &mut Cx<'_>, stages: &Stages) {
     // As written, so that a faulty stage counts as a reader.
@@ -452,27 +248,11 @@ fn unused(cx: &mut Cx<'_>, stages: &Stages) {
         let meant = nearest(name, unknown).is_some();
         if !terminal && !written.contains(name) && !meant && !cx.document.excuses(name) {
             let place = cx.key(&KeyPath::of(&["stage", name]));
-<<<<<<< HEAD
-            let known: Vec<&str> =
-                cx.pipeline.stage.values().flat_map(|s| s.needs.iter().map(String::as_str)).collect();
-            let help = match nearest(name, known.iter().copied()) {
-                Some(near) => {
-                    format!("did you mean to call it `{near}`? else name it in the `needs` of a stage")
-                }
-                None => "name it in the `needs` of a stage, or take it out".to_owned(),
-            };
-=======
             let help = "name it in the `needs` of a stage, or take it out";
->>>>>>> manifest
             cx.warning("unused-stage", format!("nothing reads what the stage `{name}` makes"), place, help);
         }
     }
     let pools = cx.declared("pools");
-<<<<<<< HEAD
-    for pool in pools {
-        if !cx.pipeline.stage.values().any(|stage| stage.pool.as_ref() == Some(&pool)) {
-            let place = cx.key(&KeyPath::of(&["pools", &pool]));
-=======
     for pool in &pools {
         let names = |stage: &String| {
             cx.document.get(&KeyPath::of(&["stage", stage, "pool"])).and_then(|v| v.as_str())
@@ -483,7 +263,6 @@ fn unused(cx: &mut Cx<'_>, stages: &Stages) {
         };
         if !declared.iter().filter_map(names).any(meant) {
             let place = cx.key(&KeyPath::of(&["pools", pool]));
->>>>>>> manifest
             cx.warning(
                 "unused-pool",
                 format!("no stage uses the pool `{pool}`"),
