@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use proofline::manifest::server::Lines;
+use proofline::mcp::Tool;
+use proofline::mcp::detect::{Slot, choose};
 use proofline::mcp::normalise::{Kind, Normalised, Rules, normalise};
 use serde_json::Value;
 
@@ -125,5 +127,65 @@ fn absent_violated(got: &Normalised, absent: &Value) -> bool {
         }),
         Value::Bool(false) | Value::Null => false,
         _ => got.hits.iter().any(|hit| hit.line.is_some()),
+    }
+}
+
+/// From the recorded tool list alone, the tool that answers questions.
+#[test]
+fn tools_are_detected_from_recorded_lists() {
+    let Some(oracle) = oracle() else { return };
+    let expected: [(&str, &[&str], Option<&str>); 12] = [
+        ("ast-grep", &["find_code"], Some("pattern")),
+        ("chroma", &["chroma_query_documents"], Some("query_texts")),
+        ("cocoindex-code", &["search"], Some("query")),
+        ("code-index", &["search_code_advanced"], Some("pattern")),
+        ("codegraph", &["codegraph_explore"], Some("query")),
+        ("filesystem", &["search_files"], Some("pattern")),
+        ("gitnexus", &["query"], Some("query")),
+        ("local-rag-no-model", &["query_documents"], Some("query")),
+        ("probe", &["search_code"], Some("query")),
+        ("repomap", &[], None),
+        ("ripgrep", &["search"], Some("pattern")),
+        ("serena", &["search_for_pattern", "find_symbol"], None),
+    ];
+    let mut wrong = Vec::new();
+    let mut checks = 0;
+    for (server, tools, param) in expected {
+        let record = load(&oracle.join(format!("agents/mcp-{server}.json")));
+        let listed = find_tools(&record["tools_list"]).unwrap();
+        let listed: Vec<Tool> = listed.iter().filter_map(Tool::from_listed).collect();
+        let query = choose(&listed, Slot::Query);
+        let ingest = choose(&listed, Slot::Ingest);
+        println!("{server}: query {query:?}\n    ingest {ingest:?}");
+        checks += 1;
+        let name = query.choice.as_ref().map(|c| c.tool.as_str());
+        let right = match name {
+            Some(name) => tools.contains(&name),
+            None => tools.is_empty(),
+        };
+        let asked = param.is_none_or(|p| query.choice.as_ref().is_some_and(|c| c.args.contains_key(p)));
+        if !right || !asked {
+            wrong.push(format!("{server}: {query:?}"));
+        }
+        // What indexes must not change or report.
+        let harmless = |name: &str| {
+            !["delete", "clear", "create", "write", "status", "info", "list"].iter().any(|w| name.contains(w))
+        };
+        checks += 1;
+        if ingest.choice.as_ref().is_some_and(|c| !harmless(&c.tool)) {
+            wrong.push(format!("{server}: {ingest:?}"));
+        }
+    }
+    println!("oracle checks: {checks}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn find_tools(value: &Value) -> Option<&Vec<Value>> {
+    match value {
+        Value::Array(tools) => Some(tools),
+        Value::Object(map) => {
+            map.get("tools").and_then(Value::as_array).or_else(|| map.values().find_map(find_tools))
+        }
+        _ => None,
     }
 }

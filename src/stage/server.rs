@@ -214,7 +214,7 @@ impl<'a> Running<'a> {
             let found = detect::choose(&tools, Slot::Query);
             self.facts.notes.push(found.why.clone());
             match found.choice {
-                Some(choice) if found.sure => self.query = Some(choice.into()),
+                Some(choice) if found.sure => self.query = Some(choice.tool_use()),
                 Some(choice) => {
                     self.facts.trouble = Some(Trouble::new(
                         code::TOOL_UNSURE,
@@ -240,7 +240,7 @@ impl<'a> Running<'a> {
                 let found = detect::choose(&tools, Slot::Ingest);
                 if let Some(choice) = found.choice.filter(|_| found.sure) {
                     self.facts.notes.push(found.why);
-                    self.ingest = Some(choice.into());
+                    self.ingest = Some(choice.tool_use());
                 }
             }
         }

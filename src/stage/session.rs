@@ -14,7 +14,7 @@ use crate::digest::Digest;
 use crate::manifest::axis;
 use crate::manifest::dataset::Known;
 use crate::manifest::pipeline::{Cause, Start};
-use crate::manifest::server::{Ask, Form, Index, Server, ToolUse};
+use crate::manifest::server::{Ask, Form, Index, Server};
 use crate::plan::compiled::Work;
 use crate::plan::key::{At, Kind, NoRecipe, seal};
 use crate::store::{Outcome, Record};
@@ -295,11 +295,4 @@ fn outcome(facts: &Facts, replies: &[Reply]) -> Outcome {
 pub(super) fn tools_differ(facts: &Facts) -> Option<&'static str> {
     let seen = (!facts.tools.is_empty()).then(|| tools_digest(&facts.tools))?;
     facts.ingest_tools.as_ref().is_some_and(|then| *then != seen).then_some(code::TOOLS_DIFFER)
-}
-
-/// Tool uses as detection gives them.
-impl From<crate::mcp::detect::Choice> for ToolUse {
-    fn from(choice: crate::mcp::detect::Choice) -> Self {
-        Self { tool: choice.tool, args: choice.args.into_iter().collect() }
-    }
 }

@@ -206,6 +206,11 @@ impl Walk<'_, '_> {
         if self.columns(object) || self.table(object) {
             return;
         }
+        // A report of a failure may name the file that it is about.
+        let lists = object.values().any(|v| v.as_array().is_some_and(|list| !list.is_empty()));
+        if !above.listed && !lists && words::failed(object).is_some() {
+            return;
+        }
         let lists_results = object.iter().any(|(key, value)| {
             (value.is_array() || value.is_object()) && RESULTS.contains(&plain(key).as_str())
         });

@@ -79,7 +79,7 @@ pattern!(ROW, r"^\s*(>{1,2}|\*|→|➜)?\s*(\d{1,7})(\s?[:|│→]|\t|\s{1,4}|-|
 // `3 matches` below a path is no row of code.
 pattern!(
     COUNTED,
-    r"(?i)^\s*(?:match|result|line|hit|file|symbol|caller|reference|occurrence|usage|function|class|time|more|other|total|of\b)"
+    r"(?i)^\s*(?:match(?:es)?|results?|lines?|hits?|files?|symbols?|callers?|references?|occurrences?|usages?|functions|classes|times|more|others?|total)\b\s*(?:found|in\b|of\b|total|$|[(,:.])"
 );
 
 /// The whole text as JSON, when it is an object or a list.
