@@ -20,12 +20,12 @@ const FILE: &str = "trusted";
 /// word of a command, and with it a script of the project.
 pub(super) fn programs(pipeline: &Compiled, shipped_pipeline: bool) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
-    let mut add = |words: &[String], root: &Path| {
+    let mut add = |words: &[String], base: &Path| {
         let Some(first) = words.first() else { return };
         if first == "{proofline}" {
             return;
         }
-        let script = words[1..].iter().find(|word| file_of(word, root).is_some());
+        let script = words[1..].iter().find(|word| file_of(word, base).is_some());
         out.insert(match script {
             Some(script) => format!("{first} {script}"),
             None => first.clone(),
@@ -34,9 +34,9 @@ pub(super) fn programs(pipeline: &Compiled, shipped_pipeline: bool) -> BTreeSet<
     for arm in &pipeline.arms {
         // A shipped preset is ours; who names it on the command line has chosen it.
         let (Some(preset), Some(_)) = (&arm.server, &arm.preset_dir) else { continue };
-        add(&preset.command, &pipeline.root);
+        add(&preset.command, arm.base(&pipeline.root));
         for step in &preset.pre_ingest {
-            add(&step.run, &pipeline.root);
+            add(&step.run, arm.base(&pipeline.root));
         }
     }
     if !shipped_pipeline {
