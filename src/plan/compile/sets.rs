@@ -1,11 +1,11 @@
 //! `--set NAME=VALUE` as typed: parameters, and where corpora come from.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use super::{Cx, short};
 use crate::diag::Place;
 use crate::manifest::names::is_slug;
+use crate::manifest::project::Project;
 use crate::manifest::server::Registry;
 use crate::plan::compiled::Source;
 
@@ -83,7 +83,7 @@ impl Sets {
                 );
                 continue;
             }
-            match source(value, &cx.project.cwd) {
+            match source(value, &cx.project) {
                 Ok(source) => {
                     out.corpora.insert(repo.to_owned(), (source, set));
                 }
@@ -98,7 +98,7 @@ const FORMS: &str = "write a folder's PATH, PATH@COMMIT for a local checkout, py
 
 /// Where a corpus comes from, as typed: `PATH`, `PATH@COMMIT`, `pypi:N==V`,
 /// `npm:N@V`, `crate:N@V` or `git:URL@COMMIT`.
-fn source(text: &str, cwd: &Path) -> Result<Source, String> {
+fn source(text: &str, project: &Project) -> Result<Source, String> {
     let registries =
         [("pypi:", Registry::Pypi, "=="), ("npm:", Registry::Npm, "@"), ("crate:", Registry::Crate, "@")];
     for (prefix, registry, sign) in registries {
@@ -124,14 +124,18 @@ fn source(text: &str, cwd: &Path) -> Result<Source, String> {
     if text.is_empty() || text.contains('\0') {
         return Err("there is no source".to_owned());
     }
-    let path = cwd.join(text);
-    if path.is_dir() {
+    let path = project.cwd.join(text);
+    if project.is_folder(&path) {
         return Ok(Source::Folder(path));
     }
     if let Some((folder, commit)) = text.rsplit_once('@') {
-        let path = cwd.join(folder);
+        let path = project.cwd.join(folder);
         let word = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
-        if path.is_dir() && !commit.is_empty() && !commit.starts_with('-') && commit.chars().all(word) {
+        if project.is_folder(&path)
+            && !commit.is_empty()
+            && !commit.starts_with('-')
+            && commit.chars().all(word)
+        {
             return Ok(Source::Checkout { path, commit: commit.to_owned() });
         }
     }
@@ -153,22 +157,29 @@ mod tests {
 
     #[test]
     fn sources_read_as_typed() {
-        let cwd = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let cwd = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        let project = &Project { root: cwd.clone(), cwd: cwd.clone() };
         let archive = |registry, name: &str, version: &str| Source::Archive {
             registry,
             name: name.to_owned(),
             version: version.to_owned(),
             sha256: None,
         };
-        assert_eq!(source("pypi:flask==3.1.0", cwd), Ok(archive(Registry::Pypi, "flask", "3.1.0")));
-        assert_eq!(source("npm:@scope/pkg@1.0.0", cwd), Ok(archive(Registry::Npm, "@scope/pkg", "1.0.0")));
-        assert_eq!(source("crate:ripgrep@14.1.0", cwd), Ok(archive(Registry::Crate, "ripgrep", "14.1.0")));
+        assert_eq!(source("pypi:flask==3.1.0", project), Ok(archive(Registry::Pypi, "flask", "3.1.0")));
+        assert_eq!(
+            source("npm:@scope/pkg@1.0.0", project),
+            Ok(archive(Registry::Npm, "@scope/pkg", "1.0.0"))
+        );
+        assert_eq!(
+            source("crate:ripgrep@14.1.0", project),
+            Ok(archive(Registry::Crate, "ripgrep", "14.1.0"))
+        );
         let commit = "0123456789abcdef0123456789abcdef01234567";
         let git = Source::Git { url: "ssh://git@example.org/x".to_owned(), commit: commit.to_owned() };
-        assert_eq!(source(&format!("git:ssh://git@example.org/x@{commit}"), cwd), Ok(git));
-        assert_eq!(source("src", cwd), Ok(Source::Folder(cwd.join("src"))));
+        assert_eq!(source(&format!("git:ssh://git@example.org/x@{commit}"), project), Ok(git));
+        assert_eq!(source("src", project), Ok(Source::Folder(cwd.join("src"))));
         let checkout = Source::Checkout { path: cwd.join("src"), commit: "v1.0".to_owned() };
-        assert_eq!(source("src@v1.0", cwd), Ok(checkout));
+        assert_eq!(source("src@v1.0", project), Ok(checkout));
         for bad in [
             "",
             "nowhere",
@@ -178,7 +189,7 @@ mod tests {
             "pypi:flask==--x",
             "src@--x",
         ] {
-            assert!(source(bad, cwd).is_err(), "{bad}");
+            assert!(source(bad, project).is_err(), "{bad}");
         }
     }
 
