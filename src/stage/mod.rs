@@ -96,9 +96,24 @@ pub struct Failure {
     pub log: Vec<u8>,
 }
 
+/// The message of a stage that was told to stop.
+const CANCELLED: &str = "cancelled";
+
 impl Failure {
     fn new(cause: Cause, message: impl Into<String>) -> Self {
         Self { cause, message: message.into(), log: Vec::new() }
+    }
+
+    /// A stage was told to stop, and did: no fault of the node's.
+    #[must_use]
+    pub fn cancelled() -> Self {
+        Self::new(Cause::Signal, CANCELLED)
+    }
+
+    /// Whether it is [`Self::cancelled`].
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cause == Cause::Signal && self.message == CANCELLED
     }
 }
 
