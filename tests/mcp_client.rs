@@ -113,7 +113,7 @@ async fn a_good_server_is_started_asked_and_ended() {
     let stopped = client.stop().await;
     assert_eq!((stopped.how, stopped.exit.code), (How::Closed, Some(0)));
     assert_eq!(stopped.counters.bad_frames(), 0, "{:?}", stopped.counters);
-    assert!(stopped.exit.rss_mib > 0.3 && stopped.exit.survivors.is_empty(), "{stopped:?}");
+    assert!(stopped.exit.rss_mib > 0.0 && stopped.exit.survivors.is_empty(), "{stopped:?}");
     let calls = recorded(bench.wire().as_bytes());
     assert_eq!(calls.len(), 3);
     assert!(calls.iter().all(|c| matches!(c.outcome, RecordedOutcome::Reply(_))));
@@ -406,7 +406,7 @@ async fn http_works_like_pipes() {
     assert_eq!((stopped.how, stopped.exit.rss_mib), (How::NotOurs, 0.0));
     let stopped = client.stop().await;
     assert_eq!(stopped.how, How::Terminated);
-    assert!(stopped.exit.rss_mib > 0.3);
+    assert!(stopped.exit.rss_mib > 0.0);
     assert!(recorded(bench.wire().as_bytes()).iter().any(|c| c.tool == "search_code"));
 
     let mut client = Client::start(&http(&["--die-in-call", "1"])).await.unwrap();
@@ -458,7 +458,7 @@ async fn the_command_line_transport_passes_arguments_as_they_are() {
     assert!(text(&found).contains("main.py"));
     let stopped = client.stop().await;
     assert_eq!(stopped.how, How::NotOurs);
-    assert!(stopped.exit.rss_mib > 0.0 && stopped.exit.survivors.is_empty());
+    assert!(stopped.exit.survivors.is_empty());
     let calls = recorded(bench.wire().as_bytes());
     assert_eq!(calls.len(), 3);
     assert_eq!(calls[1].arguments["query"], query);
@@ -475,7 +475,7 @@ async fn the_command_line_transport_passes_arguments_as_they_are() {
     let clock = Instant::now();
     assert_eq!(search(&mut client, 200).await.outcome, Outcome::Timeout);
     assert!(clock.elapsed() < 4 * SECOND);
-    client.stop().await;
+    assert!(client.stop().await.exit.rss_mib > 0.3);
     let mut client = Client::start(&cli(&["--reply-mb", "50"])).await.unwrap();
     assert!(matches!(search(&mut client, 20_000).await.outcome, Outcome::TooLarge { .. }));
     client.stop().await;
@@ -488,4 +488,19 @@ async fn odd_paths_come_through_whole() {
     let found = text(&search(&mut client, 5_000).await);
     assert!(found.contains("日本.py") && found.contains("src\\\\Größe"), "{found}");
     client.stop().await;
+}
+
+/// The engine runs clients as tasks.
+#[test]
+fn a_clients_futures_can_be_spawned() {
+    fn sendable<T: Send>(_: &T) {}
+    let bench = Bench::new();
+    let launch = bench.launch(&[]);
+    let whole = async move {
+        let mut client = Client::start(&launch).await.unwrap();
+        client.tools(SECOND).await.unwrap();
+        client.call("x", Map::new(), SECOND).await;
+        client.stop().await
+    };
+    sendable(&whole);
 }
