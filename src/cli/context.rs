@@ -88,13 +88,18 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
         .map_err(|e| CliError::Infrastructure(e.to_string()))
 }
 
-/// `NAME=VALUE` pairs.
+/// Parameters and sources as typed.
 pub(super) fn sets(words: &[String]) -> Result<Vec<(String, String)>, CliError> {
+    pairs("--set", words)
+}
+
+/// `NAME=VALUE` pairs of an option.
+pub(super) fn pairs(option: &str, words: &[String]) -> Result<Vec<(String, String)>, CliError> {
     words
         .iter()
         .map(|word| match word.split_once('=') {
             Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-            _ => Err(CliError::Usage(format!("--set {word}: write NAME=VALUE"))),
+            _ => Err(CliError::Usage(format!("{option} {word}: write NAME=VALUE"))),
         })
         .collect()
 }

@@ -37,8 +37,9 @@ pub(super) fn lock(command: &args::Lock, out: &Out) -> Result<u8, CliError> {
         match installed(preset, base) {
             Ok(found) => {
                 let tree = found.tree()?;
+                let version = [&found.version, &preset.version].into_iter().find(|v| !v.is_empty());
                 let entry = LockedServer {
-                    version: if found.version.is_empty() { preset.version.clone() } else { found.version.clone() },
+                    version: version.map_or_else(|| "unknown".to_owned(), Clone::clone),
                     digest: tree.digest(),
                     files: tree.entries.len() as u64,
                 };
@@ -120,10 +121,6 @@ fn text(lock: &Lock) -> String {
     doc.pair("format", 1);
     for (name, entry) in &lock.server {
         doc.table(&["server", name]).pair("version", entry.version.as_str());
-        if entry.version.is_empty() {
-            // A required key that `pair` leaves out when it is empty.
-            doc.pair("version", "unknown");
-        }
         doc.pair("digest", entry.digest.hex()).pair("files", entry.files);
     }
     doc.text().to_owned()
