@@ -10,7 +10,8 @@ use super::context;
 use super::exit::CliError;
 use super::out::Out;
 use crate::clock::rfc3339;
-use crate::report::assemble::RunView;
+use crate::diag::nearest;
+use crate::report::assemble::{RunView, cell_of};
 use crate::store::journal::Journal;
 
 pub(super) fn runs(command: &args::Json, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
@@ -98,19 +99,26 @@ pub(super) fn show(command: &args::Show, store: Option<&Path>, out: &Out) -> Res
     let store = context::existing(store)?;
     let run = context::run_id(&store, &command.run)?;
     let view = RunView::read(&store, &run)?;
-    let exact = view.nodes.iter().find(|n| n.id == command.node);
-    let Some(node) = exact.or_else(|| view.nodes.iter().find(|n| n.id.starts_with(&command.node))) else {
-        if let Some((id, message, log)) = view.failed.iter().find(|(id, ..)| id.starts_with(&command.node)) {
+    let stage = command.node.split('[').next().unwrap_or_default();
+    let wanted = cell_of(&command.node);
+    // Axes may be named in any order, and not all of them.
+    let named = |id: &str| {
+        id.split('[').next() == Some(stage)
+            && wanted.iter().all(|(axis, value)| cell_of(id).get(axis) == Some(value))
+    };
+    let Some(node) = view.nodes.iter().find(|n| named(&n.id)) else {
+        if let Some((id, message, log)) = view.failed.iter().find(|(id, ..)| named(id)) {
             out.data(&format!("{id} failed: {message}\n"));
             if let Some(log) = log {
                 out.bytes(&store.get(log)?);
             }
             return Ok(0);
         }
-        return Err(CliError::Usage(format!(
-            "run {run} has no node `{}`; `proofline status {run}` lists its stages",
-            command.node
-        )));
+        let ids = view.nodes.iter().map(|n| n.id.as_str());
+        let hint = nearest(&command.node, ids)
+            .or_else(|| view.nodes.iter().map(|n| n.id.as_str()).find(|id| id.starts_with(stage)));
+        let hint = hint.map_or_else(String::new, |id| format!("; one of its nodes is `{id}`"));
+        return Err(CliError::Usage(format!("run {run} has no node `{}`{hint}", command.node)));
     };
     let record = &node.record;
     match command.part.as_deref() {

@@ -63,7 +63,9 @@ pub(super) struct Chosen {
     pub(super) how: &'static str,
     /// Between 0 and 1, where it was detected.
     pub(super) confidence: Option<f64>,
-    /// Scores and runner-up, in words.
+    /// The next best tool and its confidence.
+    pub(super) runner_up: Option<(String, f64)>,
+    /// Why, in words.
     pub(super) why: String,
 }
 
@@ -338,7 +340,7 @@ fn choose(tools: &[Tool], slot: Slot, named: Option<&str>, given: Option<&ToolUs
     if let (None, Some(tool)) = (named, given) {
         let listed = tools.iter().any(|t| t.name == tool.tool);
         let why = if listed { "named by the preset" } else { "named by the preset, but not in the server's list" };
-        return Ok(Chosen { tool: Some(tool.clone()), how: "given", confidence: None, why: why.to_owned() });
+        return Ok(Chosen { tool: Some(tool.clone()), how: "given", confidence: None, runner_up: None, why: why.to_owned() });
     }
     let Some(named) = named else {
         let found = detect::choose(tools, slot);
@@ -348,7 +350,8 @@ fn choose(tools: &[Tool], slot: Slot, named: Option<&str>, given: Option<&ToolUs
             (Some(_), false) => "unsure",
         };
         let confidence = found.choice.as_ref().map(|choice| choice.confidence);
-        return Ok(Chosen { tool: found.choice.map(Into::into), how, confidence, why: found.why });
+        let runner_up = found.runner_up.map(|next| (next.tool, next.confidence));
+        return Ok(Chosen { tool: found.choice.map(|c| c.tool_use()), how, confidence, runner_up, why: found.why });
     };
     let only: Vec<Tool> = tools.iter().filter(|t| t.name == named).cloned().collect();
     if only.is_empty() {
@@ -356,8 +359,8 @@ fn choose(tools: &[Tool], slot: Slot, named: Option<&str>, given: Option<&ToolUs
         return Err(CliError::Usage(format!("the server has no tool `{named}`; it has {}", names.join(", "))));
     }
     let found = detect::choose(&only, slot);
-    let tool = found.choice.map_or_else(|| by_schema(&only[0], slot), Into::into);
-    Ok(Chosen { tool: Some(tool), how: "given", confidence: None, why: "named by you".to_owned() })
+    let tool = found.choice.map_or_else(|| by_schema(&only[0], slot), |c| c.tool_use());
+    Ok(Chosen { tool: Some(tool), how: "given", confidence: None, runner_up: None, why: "named by you".to_owned() })
 }
 
 /// A tool's required text arguments, filled with what the slot has to give.

@@ -40,6 +40,18 @@ struct Asked<'a> {
 }
 
 pub(super) fn run(command: &args::Run, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
+    let result = run_or_fail(command, store, out);
+    if let (Err(error), true) = (&result, command.json)
+        && !matches!(error, CliError::Diagnostics { .. })
+    {
+        // One object is promised, whatever happens.
+        let nodes = Counts::default();
+        out.json(&json!({ "run": null, "state": "failed", "nodes": nodes, "exit": error.code() }));
+    }
+    result
+}
+
+fn run_or_fail(command: &args::Run, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
     let pipeline = context::compiled(&command.pipeline, command.json, out)?;
     let dir = context::store_dir(store, &pipeline.root);
     let store = Arc::new(Store::open(&dir)?);
@@ -169,7 +181,8 @@ fn execute(
             let message = error.to_string();
             progress.say(&format!("error: {message}"));
             journal.add(&Event::Note { message });
-            let counts = Counts { total, failed: 0, ..Counts::default() };
+            // Without its corpora no node can run: all of them are blocked.
+            let counts = Counts { total, blocked: total, ..Counts::default() };
             (RunState::Failed, counts, exit::INFRASTRUCTURE)
         }
     };

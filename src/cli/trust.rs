@@ -25,7 +25,7 @@ pub(super) fn programs(pipeline: &Compiled, shipped_pipeline: bool) -> BTreeSet<
     for arm in &pipeline.arms {
         // A shipped preset is ours; who names it on the command line has chosen it.
         let (Some(preset), Some(_)) = (&arm.server, &arm.preset_dir) else { continue };
-        out.extend(of_preset(preset, &pipeline.root));
+        out.extend(of_preset(preset, arm.base(&pipeline.root)));
     }
     if !shipped_pipeline {
         for stage in &pipeline.stages {

@@ -154,11 +154,11 @@ impl Dispatcher<'_> {
             tokio::select! {
                 message = receive.recv() => {
                     if let Some(message) = message {
-                        self.take(message)?;
+                        self.take(message);
                     }
                     // Everything that has ended meanwhile is published with one sync.
                     while let Ok(message) = receive.try_recv() {
-                        self.take(message)?;
+                        self.take(message);
                     }
                     self.publish().await?;
                 }
@@ -194,15 +194,11 @@ impl Dispatcher<'_> {
         (self.listen)(&event);
     }
 
-    fn take(&mut self, message: Message) -> Result<(), EngineError> {
+    fn take(&mut self, message: Message) {
         match message {
-            Message::Event(event) => {
-                let started = matches!(event, Event::Started { .. });
-                self.tell(event);
-                if started {
-                    self.journal.sync()?;
-                }
-            }
+            // What is free to run again need not be durable before it starts; the next
+            // publication syncs it.
+            Message::Event(event) => self.tell(event),
             Message::Ended(ended) => {
                 // A slot is free at the end; dependents wait for the publication.
                 let stage = self.table.graph.nodes[ended.node].stage;
@@ -211,7 +207,6 @@ impl Dispatcher<'_> {
                 self.ended.push(*ended);
             }
         }
-        Ok(())
     }
 
     /// Gives keys to the nodes whose needs have ended, and reuses what is in the store.

@@ -88,7 +88,7 @@ impl World {
         };
         for arm in &pipeline.arms {
             let identity = arm.server.as_ref().map(|preset| {
-                let base = arm.preset_dir.as_deref().unwrap_or(&pipeline.root);
+                let base = arm.base(&pipeline.root);
                 let locked = lock.and_then(|l| l.server.get(&preset.name)).map(|s| s.digest.hex());
                 if identity::is_unlocked(preset, base, locked.as_deref()) {
                     world.unlocked.push(arm.name.clone());

@@ -198,6 +198,14 @@ pub struct Gate {
     pub bound: Bound,
 }
 
+impl Arm {
+    /// What paths in the arm's preset are relative to, in a project at `root`.
+    #[must_use]
+    pub fn base<'a>(&'a self, root: &'a std::path::Path) -> &'a std::path::Path {
+        self.preset_dir.as_deref().unwrap_or(root)
+    }
+}
+
 impl Stage {
     /// The kind of the stage as manifests name it.
     #[must_use]

@@ -78,10 +78,12 @@ fn engine(preset: &Server) -> Option<String> {
 }
 
 /// The file that a word of a command names, if it names one: an absolute path,
-/// or one relative to the project that has a `/` or stands for a script.
+/// or one relative to the project that has a `/` or an extension. A bare word
+/// is a program on the `PATH` or an argument, whatever files there are.
 #[must_use]
 pub fn file_of(word: &str, root: &Path) -> Option<PathBuf> {
-    if word.is_empty() || word.contains('{') || word.starts_with('-') {
+    let bare = !word.contains('/') && Path::new(word).extension().is_none();
+    if bare || word.contains('{') || word.starts_with('-') {
         return None;
     }
     let path = root.join(word);

@@ -50,7 +50,8 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
     readings.insert(reading::INDEX_BYTES.to_owned(), json!(bytes));
     let outcome = if facts.trouble.is_some() { Outcome::Error } else { Outcome::Done };
     let mut parts = raw_parts(job, &facts, &readings, &replies);
-    parts.push((part::STATE.to_owned(), PartContent::Tree(place.root.clone())));
+    // Published after the place is free for others, so it is moved out of it.
+    parts.push((part::STATE.to_owned(), PartContent::Tree(place.give_up(job)?)));
     if !log.is_empty() {
         parts.push(("pre-ingest-log".to_owned(), PartContent::Bytes(log)));
     }

@@ -69,6 +69,13 @@ impl Place {
         Ok(())
     }
 
+    /// Moves all that is in the place into the attempt's own folder, and frees the place.
+    pub(super) fn give_up(self, job: &Job) -> Result<PathBuf, Failure> {
+        let target = job.scratch.join("place");
+        fsio::rename(&self.root, &target)?;
+        Ok(target)
+    }
+
     /// Replaces `{corpus}`, `{state}`, `{home}`, `{tmp}`, `{proofline}`, `{port}`.
     pub(super) fn fill(&self, text: &str, exe: &Path) -> String {
         let mut out = text.to_owned();
@@ -88,9 +95,11 @@ impl Place {
 
     /// A command's words: placeholders replaced, files of the project by their full path.
     pub(super) fn command(&self, words: &[String], job: &Job) -> Vec<String> {
+        let root = &job.pipeline.root;
+        let base = job.arm.map_or(root.as_path(), |at| job.pipeline.arms[at].base(root));
         words
             .iter()
-            .map(|word| match super::identity::file_of(word, &job.pipeline.root) {
+            .map(|word| match super::identity::file_of(word, base) {
                 Some(path) => path.to_string_lossy().into_owned(),
                 None => self.fill(word, &job.exe),
             })

@@ -75,15 +75,38 @@ pub(super) async fn pre_ingest(
         if !said.exit.ok() {
             let words =
                 String::from_utf8_lossy(if said.stderr.is_empty() { &said.stdout } else { &said.stderr });
-            let tail: String = words.chars().rev().take(600).collect::<Vec<_>>().into_iter().rev().collect();
             let how = said.exit.words();
-            return Ok(Err(Trouble::new(
-                code::PRE_INGEST_FAILED,
-                format!("`{name}` {how}: {}", tail.trim()),
-            )));
+            let gist = head_and_tail(words.trim());
+            return Ok(Err(Trouble::new(code::PRE_INGEST_FAILED, format!("`{name}` {how}: {gist}"))));
         }
     }
     Ok(Ok(watch.ms()))
+}
+
+/// The first and last lines of a long text: the cause often stands first, the verdict last.
+fn head_and_tail(words: &str) -> String {
+    const HALF: usize = 300;
+    if words.chars().count() <= 2 * HALF {
+        return words.to_owned();
+    }
+    let lines: Vec<&str> = words.lines().collect();
+    let fitting = |lines: &mut dyn Iterator<Item = &&str>| -> Vec<String> {
+        let mut left = HALF;
+        let mut out = Vec::new();
+        for line in lines {
+            let cut: String = line.chars().take(left).collect();
+            left -= cut.chars().count();
+            out.push(cut);
+            if left == 0 {
+                break;
+            }
+        }
+        out
+    };
+    let head = fitting(&mut lines.iter());
+    let mut tail = fitting(&mut lines.iter().rev());
+    tail.reverse();
+    format!("{}\n...\n{}", head.join("\n"), tail.join("\n"))
 }
 
 /// The error of a stage that was told to stop.
@@ -192,7 +215,7 @@ impl<'a> Running<'a> {
             let found = detect::choose(&tools, Slot::Query);
             self.facts.notes.push(found.why.clone());
             match found.choice {
-                Some(choice) if found.sure => self.query = Some(choice.into()),
+                Some(choice) if found.sure => self.query = Some(choice.tool_use()),
                 Some(choice) => {
                     self.facts.trouble = Some(Trouble::new(
                         code::TOOL_UNSURE,
@@ -218,7 +241,7 @@ impl<'a> Running<'a> {
                 let found = detect::choose(&tools, Slot::Ingest);
                 if let Some(choice) = found.choice.filter(|_| found.sure) {
                     self.facts.notes.push(found.why);
-                    self.ingest = Some(choice.into());
+                    self.ingest = Some(choice.tool_use());
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::digest::Digest;
 use crate::manifest::axis;
 use crate::manifest::dataset::Known;
 use crate::manifest::pipeline::{Cause, Start};
-use crate::manifest::server::{Ask, Form, Index, Server, ToolUse};
+use crate::manifest::server::{Ask, Form, Index, Server};
 use crate::plan::compiled::Work;
 use crate::plan::key::{At, Kind, NoRecipe, seal};
 use crate::store::{Outcome, Record};
@@ -161,6 +161,11 @@ fn read_facts(job: &Job, record: &Record) -> Result<Facts, Failure> {
 }
 
 impl<'a> Bench<'a> {
+    /// Leaves nothing in the place: what was in it goes with the attempt's folder.
+    pub(super) fn clear(self, job: &Job) -> Result<(), Failure> {
+        self.place.give_up(job).map(drop)
+    }
+
     /// Starts the server and, where its index lives in memory, has it index
     /// again, before any clock of the questions starts.
     pub(super) async fn open(
@@ -222,7 +227,9 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
         Err((facts, readings)) => (facts, readings, Vec::new()),
     };
     facts.corpus_changed = bench.place.changes(preset, &job.corpus()?.tree);
-    Ok(artifact(job, &facts, &readings, &replies, bench.used.clone()))
+    let artifact = artifact(job, &facts, &readings, &replies, bench.used.clone());
+    bench.clear(job)?;
+    Ok(artifact)
 }
 
 async fn questions_loop<'a>(
@@ -288,11 +295,4 @@ fn outcome(facts: &Facts, replies: &[Reply]) -> Outcome {
 pub(super) fn tools_differ(facts: &Facts) -> Option<&'static str> {
     let seen = (!facts.tools.is_empty()).then(|| tools_digest(&facts.tools))?;
     facts.ingest_tools.as_ref().is_some_and(|then| *then != seen).then_some(code::TOOLS_DIFFER)
-}
-
-/// Tool uses as detection gives them.
-impl From<crate::mcp::detect::Choice> for ToolUse {
-    fn from(choice: crate::mcp::detect::Choice) -> Self {
-        Self { tool: choice.tool, args: choice.args.into_iter().collect() }
-    }
 }

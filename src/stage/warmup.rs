@@ -50,7 +50,9 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
         }
     };
     let (facts, readings, replies) = work(job, &bench).await?;
-    Ok(session::artifact(job, &facts, &readings, &replies, bench.used.clone()))
+    let artifact = session::artifact(job, &facts, &readings, &replies, bench.used.clone());
+    bench.clear(job)?;
+    Ok(artifact)
 }
 
 async fn work(job: &Job, bench: &Bench<'_>) -> Result<(Facts, BTreeMap<String, Value>, Vec<Reply>), Failure> {

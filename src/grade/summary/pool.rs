@@ -28,6 +28,8 @@ pub(super) struct Arm<'a> {
     custom: Vec<&'a CustomNumber>,
     /// Replicates, numbers in their order; one without a label when there is no such axis.
     replicates: Vec<Option<&'a str>>,
+    /// It has rows and none of them is valid: nothing about its quality was measured.
+    void: bool,
     /// Rows sorted by repository, task and replicate, so that sums run in one order.
     sorted: Vec<Row<'a>>,
 }
@@ -71,7 +73,8 @@ impl<'a> Arm<'a> {
         let mut sorted: Vec<Row<'a>> = cells.iter().flat_map(|cell| rows_of(cell)).collect();
         sorted
             .sort_by(|a, b| (a.repo, &a.grade.task, a.replicate).cmp(&(b.repo, &b.grade.task, b.replicate)));
-        Self { name, cells, custom, replicates, sorted }
+        let void = !sorted.is_empty() && !sorted.iter().any(|r| r.grade.state == CellState::Valid);
+        Self { name, cells, custom, replicates, void, sorted }
     }
 
     /// The same arm with some of its rows; numbers of whole nodes are left out.
@@ -81,6 +84,7 @@ impl<'a> Arm<'a> {
             cells: Vec::new(),
             custom: Vec::new(),
             replicates: self.replicates.clone(),
+            void: self.void,
             sorted: self.sorted.iter().copied().filter(|row| keep(row)).collect(),
         }
     }
@@ -179,6 +183,13 @@ impl<'a> Arm<'a> {
             }
         }
         let mut out = Series::empty("questions");
+        if self.void {
+            // A server that never worked has no score; zero would be one.
+            out.replicates = vec![None; self.replicates.len()];
+            out.unscored =
+                count(self.rows().map(|r| (r.repo, &r.grade.task)).collect::<BTreeSet<_>>().iter());
+            return out.explain("no cell is valid");
+        }
         out.replicates = per_replicate(&|_| true);
         out.n = count(by_question.keys());
         out.unscored =

@@ -25,6 +25,8 @@ use serde_json::Value;
 use crate::artifact::Hit;
 use crate::manifest::server::Lines;
 
+/// Version of the rules, raised when hits change for equal replies; in the recipe of readers.
+pub const VERSION: u32 = 1;
 /// Most hits of one reply.
 pub const MAX_HITS: usize = 2_000;
 /// Most bytes of one text that are read.

@@ -302,13 +302,6 @@ impl Data {
                 );
                 cx.error("no-questions", message, place, help);
             }
-            if asks && repository.entry.known.is_none() {
-                let place = axes.place_of_repo(&name).unwrap_or_else(|| cx.table(&KeyPath::of(&["axes"])));
-                let message = format!("no known-answer question is asked of `{name}`");
-                let help = "add `known = { symbol = ..., question = ..., file = ... }` to its entry in repos.toml: \
-                            it catches a server that answers nothing";
-                cx.warning("no-known-answer", message, place, help);
-            }
             if let Some(kept) = axes.tasks.get(&name) {
                 repository.questions.question.retain(|q| kept.contains(&q.id));
             }
