@@ -386,7 +386,13 @@ fn source(cx: &mut Cx<'_>, dataset: &Dataset, name: &str, entry: &Repo) -> Optio
 }
 
 fn questions(cx: &mut Cx<'_>, dataset: &Dataset, name: &str) -> Option<QuestionSet> {
-    let none = QuestionSet { format: 1, repo: name.to_owned(), warmup: Vec::new(), question: Vec::new() };
+    let none = QuestionSet {
+        format: 1,
+        repo: name.to_owned(),
+        profile: None,
+        warmup: Vec::new(),
+        question: Vec::new(),
+    };
     let file = format!("questions/{name}.toml");
     if !is_plain(&file) {
         return Some(none);
