@@ -101,8 +101,10 @@ install_servers() {
   if [ ! -e "$scratch/node.done" ]; then
     mkdir -p "$scratch/node"
     cp "$here/package.json" "$here/package-lock.json" "$scratch/node/"
-    # No package's scripts but the one that unpacks the program that its package holds.
-    tries npm ci --prefix "$scratch/node" --ignore-scripts --no-audit --no-fund --no-update-notifier
+    # Not `npm ci`: it refuses a lock file without the programs for other systems, which
+    # some registries don't have. No package's scripts but the one that unpacks the
+    # program that its package holds.
+    tries npm install --prefix "$scratch/node" --ignore-scripts --no-audit --no-fund --no-update-notifier
     tries npm rebuild --prefix "$scratch/node" --no-update-notifier @probelabs/probe
     touch "$scratch/node.done"
   fi
