@@ -180,7 +180,7 @@ part_c() {
   check outcome "$out/c.allowed.json"
   results c c
   check servers "$out/c.rows" "$out/c.report" --questions "$n" --valid "grep,bm25,$real" \
-    --broken mcp-local-rag --words 'Failed to initialize Embedder'
+    --broken mcp-local-rag --words 'Failed to initialize Embedder|Check your internet connection'
   sessions c c src/flask/debughelpers.py ${real//,/ }
   check left "$scratch"
 }
