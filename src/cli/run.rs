@@ -255,8 +255,7 @@ fn work(
 
 /// First signal: take nothing more; second: end what runs.
 fn watch_signals(stop: &CancellationToken, kill: &CancellationToken) -> std::io::Result<()> {
-    let (mut interrupt, mut terminate) =
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let (stop, kill) = (stop.clone(), kill.clone());
     tokio::spawn(async move {
         loop {

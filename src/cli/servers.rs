@@ -33,7 +33,8 @@ const SLOW_START: f64 = 15_000.0;
 pub(super) fn add(command: &args::ServersAdd, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
     let name = &command.name;
     if !is_slug(name) {
-        let message = format!("`{name}` is no name: use letters, digits, `-` and `_`, first a letter or digit");
+        let message =
+            format!("`{name}` is no name: use letters, digits, `-` and `_`, first a letter or digit");
         return Err(CliError::Usage(message));
     }
     let project = context::project()?;
@@ -138,7 +139,12 @@ pub(super) fn probe(command: &args::ServersProbe, store: Option<&Path>, out: &Ou
     text.push_str("\nTools:\n");
     for tool in &seen.tools {
         let line = tool.description.lines().next().unwrap_or_default();
-        let _ = writeln!(text, "  {:<28} {}", tool.name, line.chars().take(out.width.saturating_sub(32)).collect::<String>());
+        let _ = writeln!(
+            text,
+            "  {:<28} {}",
+            tool.name,
+            line.chars().take(out.width.saturating_sub(32)).collect::<String>()
+        );
     }
     for asked in [&seen.question, &seen.symbol].into_iter().flatten() {
         let _ = writeln!(text, "\nResults for \"{}\" as normalised:", asked.text);
@@ -238,7 +244,9 @@ fn typed(name: &str, words: &[String], tried: &Tried, project: &Project) -> Resu
         && !first.starts_with('{')
         && process::find_program(first, &context::search_path(), &project.root).is_none()
     {
-        return Err(CliError::Usage(format!("`{first}` is no program: neither on PATH nor a file that can be executed")));
+        return Err(CliError::Usage(format!(
+            "`{first}` is no program: neither on PATH nor a file that can be executed"
+        )));
     }
     let mut env = Map::new();
     for (key, value) in context::pairs("--env", &tried.env)? {
@@ -344,7 +352,9 @@ fn preset_text(preset: &Server, seen: &Seen, package: Option<&Installed>, tried:
     doc.table(&["query"]);
     doc.comment(match (&seen.form, &tried.query_tool) {
         (Some(Form::Question), _) => "It found the known answer with the whole question.",
-        (Some(Form::Keywords), _) => "It found the known answer only with the symbol's name, not with the whole question.",
+        (Some(Form::Keywords), _) => {
+            "It found the known answer only with the symbol's name, not with the whole question."
+        }
         (None, _) => "Not seen: it found the known answer in neither form. `question` or `keywords`.",
     });
     doc.pair("form", json!(form));
@@ -360,7 +370,8 @@ fn how(chosen: &Chosen) -> String {
         _ => "detected, but not surely",
     };
     let head = format!("{word}{confidence}");
-    let parts: Vec<&str> = [head.as_str(), chosen.why.as_str()].into_iter().filter(|p| !p.is_empty()).collect();
+    let parts: Vec<&str> =
+        [head.as_str(), chosen.why.as_str()].into_iter().filter(|p| !p.is_empty()).collect();
     parts.join(": ")
 }
 
@@ -375,7 +386,8 @@ fn join(project: &Project, name: &str) -> Result<(), String> {
     let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8"))?;
     let no_list = || format!("{shown} has no list `params.servers.default`");
     let default = KeyPath::of(&["params", "servers", "default"]);
-    let parse = |text: &str| load::read::<crate::manifest::pipeline::Pipeline>(shown, text.as_bytes()).document;
+    let parse =
+        |text: &str| load::read::<crate::manifest::pipeline::Pipeline>(shown, text.as_bytes()).document;
     let document = parse(&text);
     let before: Vec<Value> = document.get(&default).and_then(Value::as_array).ok_or_else(no_list)?.clone();
     if before.iter().any(|entry| entry == name) {
@@ -385,7 +397,11 @@ fn join(project: &Project, name: &str) -> Result<(), String> {
     let edited = match before.len().checked_sub(1) {
         Some(last) => {
             let at = document.value_place(&default.index(last)).end;
-            format!("{}, \"{name}\"{}", text.get(..at).ok_or_else(no_list)?, text.get(at..).ok_or_else(no_list)?)
+            format!(
+                "{}, \"{name}\"{}",
+                text.get(..at).ok_or_else(no_list)?,
+                text.get(at..).ok_or_else(no_list)?
+            )
         }
         None => {
             let place = document.value_place(&default);
@@ -415,7 +431,8 @@ fn told(name: &str, seen: &Seen) -> String {
     for (what, chosen) in [("questions go to", &seen.query), ("indexing goes to", &seen.ingest)] {
         match &chosen.tool {
             Some(tool) => {
-                let args: Vec<String> = tool.args.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+                let args: Vec<String> =
+                    tool.args.iter().map(|(key, value)| format!("{key} = {value}")).collect();
                 let _ = writeln!(text, "  {what} `{}` ({})", tool.tool, args.join(", "));
                 let _ = writeln!(text, "    {}", how(chosen));
             }
@@ -461,8 +478,13 @@ fn told(name: &str, seen: &Seen) -> String {
 fn came(asked: &Asked) -> String {
     match (&asked.error, asked.rank) {
         (Some(error), _) => format!("failed: {error}"),
-        (None, Some(rank)) => format!("the right file is number {rank} of {} result(s), {:.0} ms", asked.count, asked.latency_ms),
-        (None, None) => format!("{} result(s), the right file is not among them, {:.0} ms", asked.count, asked.latency_ms),
+        (None, Some(rank)) => format!(
+            "the right file is number {rank} of {} result(s), {:.0} ms",
+            asked.count, asked.latency_ms
+        ),
+        (None, None) => {
+            format!("{} result(s), the right file is not among them, {:.0} ms", asked.count, asked.latency_ms)
+        }
     }
 }
 
@@ -473,7 +495,10 @@ fn checks(preset: &Server, seen: &Seen, package: Option<&Installed>) -> Vec<Stri
         out.push("the tool for questions was not chosen surely: see [tools.query]".to_owned());
     }
     if seen.ingest.how == "unsure" {
-        out.push("there may be a tool that indexes, which was not called: `--ingest-tool TOOL` names it".to_owned());
+        out.push(
+            "there may be a tool that indexes, which was not called: `--ingest-tool TOOL` names it"
+                .to_owned(),
+        );
     }
     if let Some(error) = &seen.ingest_error {
         out.push(format!("indexing failed, so its row will be in error: {error}"));

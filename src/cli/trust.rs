@@ -55,7 +55,11 @@ fn program(words: &[String], root: &Path) -> Option<String> {
         // One line, and its digest where the line doesn't say all: another code is another answer.
         let line = code.split_whitespace().collect::<Vec<_>>().join(" ");
         let shown: String = line.chars().take(CODE).collect();
-        let rest = if shown == *code { String::new() } else { format!("... ({})", Digest::of(code.as_bytes()).short()) };
+        let rest = if shown == *code {
+            String::new()
+        } else {
+            format!("... ({})", Digest::of(code.as_bytes()).short())
+        };
         return Some(format!("{first} -c {shown}{rest}"));
     }
     let script = words[1..].iter().find(|word| file_of(word, root).is_some());

@@ -112,8 +112,7 @@ fn kill_all(wanted: impl Fn(i32) -> bool) -> Vec<String> {
     let mut killed = Vec::new();
     for _ in 0..5 {
         let own = i32::try_from(std::process::id()).unwrap_or(0);
-        let found: Vec<i32> =
-            proc::pids().into_iter().filter(|pid| *pid != own && wanted(*pid)).collect();
+        let found: Vec<i32> = proc::pids().into_iter().filter(|pid| *pid != own && wanted(*pid)).collect();
         if found.is_empty() {
             break;
         }

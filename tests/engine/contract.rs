@@ -130,8 +130,12 @@ fn run_gives_one_object_whatever_happens() {
 #[test]
 fn a_manifest_error_is_an_object_with_places() {
     let env = Env::new();
-    env.write("pipelines/bad.toml", &over_servers("good").replace("kind  = \"warmup\"", "kind  = \"warmpu\""));
-    for command in [vec!["run", "pipelines/bad.toml", "--json"], vec!["plan", "pipelines/bad.toml", "--json"]] {
+    env.write(
+        "pipelines/bad.toml",
+        &over_servers("good").replace("kind  = \"warmup\"", "kind  = \"warmpu\""),
+    );
+    for command in [vec!["run", "pipelines/bad.toml", "--json"], vec!["plan", "pipelines/bad.toml", "--json"]]
+    {
         let said = env.run(&command);
         assert_eq!(said.code, 1);
         let object = said.json();
@@ -172,9 +176,24 @@ fn the_reports_object_has_its_shape() {
     let arm = &report["result"]["arms"][0];
     assert_eq!(arm["arm"], "good");
     for name in [
-        "hit@1", "hit@3", "hit@5", "hit@10", "symbol_hit@5", "mrr", "map", "ndcg@10", "recall@10",
-        "precision@10", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "ingest_s", "rss_mib",
-        "index_mib", "calls", "retrieval",
+        "hit@1",
+        "hit@3",
+        "hit@5",
+        "hit@10",
+        "symbol_hit@5",
+        "mrr",
+        "map",
+        "ndcg@10",
+        "recall@10",
+        "precision@10",
+        "latency_p50_ms",
+        "latency_p95_ms",
+        "latency_p99_ms",
+        "ingest_s",
+        "rss_mib",
+        "index_mib",
+        "calls",
+        "retrieval",
     ] {
         let metric = &arm["metrics"][name];
         for key in ["value", "n", "unscored"] {
@@ -182,7 +201,10 @@ fn the_reports_object_has_its_shape() {
         }
     }
     assert_eq!(arm["metrics"]["mrr"]["value"], 1.0);
-    assert_eq!(report["result"]["cells"], json!({ "planned": 3, "valid": 3, "invalid": 0, "error": 0, "missing": 0, "excluded": 0 }));
+    assert_eq!(
+        report["result"]["cells"],
+        json!({ "planned": 3, "valid": 3, "invalid": 0, "error": 0, "missing": 0, "excluded": 0 })
+    );
     let rows = env.rows();
     assert_eq!(rows.len(), 3);
     for row in &rows {

@@ -75,7 +75,10 @@ fn a_matrix_a_fan_in_and_a_gate() {
     let env = custom();
     let first = env.executed(&["pipelines/custom.toml"]);
     assert_eq!(first.len(), 4 + 2 + 1, "{first:?}");
-    assert_eq!(env.run(&["show", "join[size=2]", "--part", "numbers"]).ok().json(), json!({"colours": 2, "lines": 4}));
+    assert_eq!(
+        env.run(&["show", "join[size=2]", "--part", "numbers"]).ok().json(),
+        json!({"colours": 2, "lines": 4})
+    );
     let report = env.run(&["report", "--json"]).ok().json();
     let metrics = &report["result"]["arms"][0]["metrics"];
     assert_eq!(metrics["total"]["value"], 2.0, "{metrics}");
@@ -116,7 +119,10 @@ fn a_changed_script_runs_what_it_touches() {
 #[test]
 fn exit_zero_is_no_success() {
     let env = custom();
-    env.write("tools/join.py", "import json\njson.dump({'colours': 'many', 'lines': 1}, open('numbers.json', 'w'))\n");
+    env.write(
+        "tools/join.py",
+        "import json\njson.dump({'colours': 'many', 'lines': 1}, open('numbers.json', 'w'))\n",
+    );
     let run = env.go(&["pipelines/custom.toml", "--keep-going"]);
     assert_eq!((&run["state"], &run["exit"]), (&json!("failed"), &json!(3)), "{run}");
     assert_eq!(run["nodes"]["failed"], 2, "{run}");
@@ -161,8 +167,17 @@ retry   = { attempts = 3, on = ["exit", "timeout"], backoff = "none" }
     let run = env.go(&["pipelines/limits.toml", "--keep-going"]);
     assert_eq!(run["nodes"], json!({ "total": 2, "executed": 0, "reused": 0, "failed": 2, "blocked": 0 }));
     let journal = newest_journal(&env);
-    let starts = |node: &str| journal.lines().filter(|l| l.contains("\"started\"") && l.contains(&format!("\"node\":\"{node}\""))).count();
-    assert_eq!((starts("late"), starts("broken")), (1, 3), "only the named causes are tried again: {journal}");
+    let starts = |node: &str| {
+        journal
+            .lines()
+            .filter(|l| l.contains("\"started\"") && l.contains(&format!("\"node\":\"{node}\"")))
+            .count()
+    };
+    assert_eq!(
+        (starts("late"), starts("broken")),
+        (1, 3),
+        "only the named causes are tried again: {journal}"
+    );
     assert!(journal.contains("\"cause\":\"timeout\"") && journal.contains("no luck"), "{journal}");
 }
 
@@ -205,14 +220,20 @@ json.dump({
             env.root.display()
         )
     };
-    let text = format!("format = 1\nname = \"spy\"\n{}{}", stage("shut", ""), stage("open", "network = true\n"));
+    let text =
+        format!("format = 1\nname = \"spy\"\n{}{}", stage("shut", ""), stage("open", "network = true\n"));
     env.write("pipelines/spy.toml", &text);
     let said = env
         .command(&["run", "pipelines/spy.toml", "--trust", "--json"])
         .env("UNDECLARED", "1")
         .output()
         .unwrap();
-    assert!(said.status.success(), "{} {}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    assert!(
+        said.status.success(),
+        "{} {}",
+        String::from_utf8_lossy(&said.stdout),
+        String::from_utf8_lossy(&said.stderr)
+    );
     let shut = env.run(&["show", "shut", "--part", "seen"]).ok().json();
     let open = env.run(&["show", "open", "--part", "seen"]).ok().json();
     for seen in [&shut, &open] {

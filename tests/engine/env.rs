@@ -199,8 +199,7 @@ impl Env {
         assert_eq!((&json["state"], &json["exit"]), (&"complete".into(), &0.into()), "{json}");
         let report = self.run(&["report", "latest", "--json"]).ok().json();
         assert_eq!(report["run"]["run"], json["run"]);
-        let ids: BTreeSet<String> =
-            report["run"]["executed"].as_array().unwrap().iter().map(text).collect();
+        let ids: BTreeSet<String> = report["run"]["executed"].as_array().unwrap().iter().map(text).collect();
         assert_eq!(json["nodes"]["executed"], ids.len(), "{json}");
         ids
     }

@@ -38,7 +38,13 @@ const MENU: [Fault; 15] = [
     fault("giant", &["--reply-mb", "50"], "error", "reply-too-large", ""),
     fault("iserror", &["--is-error"], "error", "call-error", "the index is not ready"),
     fault("rpcerror", &["--rpc-error"], "error", "call-error", "fetch failed"),
-    fault("noindex", &["--index-error", "no such model: tiny"], "error", "ingest-failed", "no such model: tiny"),
+    fault(
+        "noindex",
+        &["--index-error", "no such model: tiny"],
+        "error",
+        "ingest-failed",
+        "no such model: tiny",
+    ),
     fault("wrongids", &["--only-wrong-ids"], "error", "call-timeout", ""),
     fault("flooder", &["--flood-stderr", "20"], "valid", "", ""),
     fault("garbler", &["--garbage", "--half-lines", "--wrong-ids"], "valid", "", ""),
@@ -127,7 +133,9 @@ fn a_treatment_that_is_none_makes_the_experiment_invalid() {
             "#!/bin/sh\nif [ -e \"$HOME/seen\" ]; then exec '{fake}' --tools search; fi\n: > \"$HOME/seen\"\nexec '{fake}'\n"
         ),
     );
-    for (name, text) in [("src/Größe/módulo.py", "x = 1\n"), ("src/日本.py", "y = 2\n"), ("src/naïve file.py", "z = 3\n")] {
+    for (name, text) in
+        [("src/Größe/módulo.py", "x = 1\n"), ("src/日本.py", "y = 2\n"), ("src/naïve file.py", "z = 3\n")]
+    {
         env.write(&format!("datasets/tiny/{name}"), text);
     }
     env.write("pipelines/servers.toml", &over_servers("good,nothing,unicode,changing"));
@@ -147,7 +155,8 @@ fn a_treatment_that_is_none_makes_the_experiment_invalid() {
     assert!(codes("nothing").contains(&"known-answer-failed".to_owned()), "{:?}", rows["nothing"]);
     assert!(codes("changing").contains(&"tools-differ".to_owned()), "{:?}", rows["changing"]);
     assert!(codes("unicode").contains(&"known-answer-failed".to_owned()), "{:?}", rows["unicode"]);
-    let found: Vec<&Value> = rows["unicode"][0]["results"].as_array().unwrap().iter().map(|r| &r["file"]).collect();
+    let found: Vec<&Value> =
+        rows["unicode"][0]["results"].as_array().unwrap().iter().map(|r| &r["file"]).collect();
     assert_eq!(found[0], "src/Größe/módulo.py", "{found:?}");
     assert_eq!(found[2], "src/naïve file.py", "{found:?}");
     assert!(found[1].as_str().unwrap().ends_with("src/日本.py"), "{found:?}");

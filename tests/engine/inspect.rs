@@ -60,7 +60,11 @@ fn nodes_and_runs_are_explained() {
     let status = env.run(&["status", "--json"]).ok().json();
     assert_eq!((&status["run"], &status["state"]), (&run["run"], &json!("complete")));
     let stage = &status["stages"][0];
-    assert_eq!((&stage["total"], &stage["executed"], &stage["failed"]), (&json!(2), &json!(2), &json!(0)), "{stage}");
+    assert_eq!(
+        (&stage["total"], &stage["executed"], &stage["failed"]),
+        (&json!(2), &json!(2), &json!(0)),
+        "{stage}"
+    );
     let runs = env.run(&["runs", "--json"]).ok().json();
     assert_eq!(runs["runs"].as_array().unwrap().len(), 1);
     assert_eq!(runs["runs"][0]["nodes"]["executed"], 5, "{runs}");
@@ -162,7 +166,8 @@ fn damage_is_found_and_made_good() {
 fn a_lost_index_and_a_damaged_one_are_rebuilt() {
     let env = env();
     env.go(&["pipelines/inspect.toml"]);
-    std::fs::write(env.path(".proofline/index.sqlite"), "no database at all, however long it may be").unwrap();
+    std::fs::write(env.path(".proofline/index.sqlite"), "no database at all, however long it may be")
+        .unwrap();
     for name in ["index.sqlite-wal", "index.sqlite-shm"] {
         let _ = std::fs::remove_file(env.path(&format!(".proofline/{name}")));
     }

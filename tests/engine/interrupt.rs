@@ -101,10 +101,12 @@ fn two_interrupts_end_what_runs() {
     until(30, "its command runs", || (!marked(&run).is_empty()).then_some(()));
     let start = Instant::now();
     kill(pid(&child), Signal::SIGINT).unwrap();
-    until(10, "the first is taken", || journal(&env).contains("\"step\":1").then_some(()).or_else(|| {
-        // Events wait for the next sync; a moment is enough as well.
-        (start.elapsed() > Duration::from_millis(500)).then_some(())
-    }));
+    until(10, "the first is taken", || {
+        journal(&env).contains("\"step\":1").then_some(()).or_else(|| {
+            // Events wait for the next sync; a moment is enough as well.
+            (start.elapsed() > Duration::from_millis(500)).then_some(())
+        })
+    });
     kill(pid(&child), Signal::SIGINT).unwrap();
     let said = wait(child);
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());

@@ -11,7 +11,11 @@ use crate::env::{Env, of_stages, over_servers, question, questions, set, text, w
 fn two_arms() -> Env {
     let env = Env::new();
     env.server("good", &[], "");
-    env.server("other", &["--tools", "search"], "\n[tools.query]\ntool = \"search_code\"\nargs = { query = \"{query}\", limit = \"{limit}\" }\n");
+    env.server(
+        "other",
+        &["--tools", "search"],
+        "\n[tools.query]\ntool = \"search_code\"\nargs = { query = \"{query}\", limit = \"{limit}\" }\n",
+    );
     env.write("pipelines/arms.toml", &with_arms(&[("one", "good"), ("two", "other")]));
     let first = env.executed(&["pipelines/arms.toml"]);
     assert_eq!(first.len(), 2 * 7 + 1, "{first:?}");
@@ -54,8 +58,16 @@ fn what_does_not_count_runs_nothing() {
     nothing(&env, "touched files", env.go(&["pipelines/arms.toml"]));
 
     // Keys of tables and tables of a file in another order, with comments.
-    env.edit("pipelines/arms.toml", "format = 1\nname = \"arms\"\nseed = 7\n", "# why\nseed = 7\nname = \"arms\" # a\nformat = 1\n");
-    env.edit("pipelines/arms.toml", "\"hit@5\" = 0.75\n\"mrr\"   = 0.25\n", "\"mrr\"   = 0.25\n\"hit@5\" = 0.75\n");
+    env.edit(
+        "pipelines/arms.toml",
+        "format = 1\nname = \"arms\"\nseed = 7\n",
+        "# why\nseed = 7\nname = \"arms\" # a\nformat = 1\n",
+    );
+    env.edit(
+        "pipelines/arms.toml",
+        "\"hit@5\" = 0.75\n\"mrr\"   = 0.25\n",
+        "\"mrr\"   = 0.25\n\"hit@5\" = 0.75\n",
+    );
     nothing(&env, "keys of the pipeline in another order", env.go(&["pipelines/arms.toml"]));
     env.edit(
         "pipelines/arms.toml",
@@ -63,21 +75,41 @@ fn what_does_not_count_runs_nothing() {
         "[arm.two]\nserver = \"other\"\n\n[arm.one]\nserver = \"good\"\n",
     );
     nothing(&env, "arms in another order", env.go(&["pipelines/arms.toml"]));
-    env.edit("pipelines/arms.toml", "kind = \"ingest\"\nover = [\"repo\", \"arm\"]", "over = [\"repo\", \"arm\"]\nkind = \"ingest\"");
+    env.edit(
+        "pipelines/arms.toml",
+        "kind = \"ingest\"\nover = [\"repo\", \"arm\"]",
+        "over = [\"repo\", \"arm\"]\nkind = \"ingest\"",
+    );
     let whole = env.read("pipelines/arms.toml");
     let at = whole.find("[stage.summary]").unwrap();
     let end = whole.find("[composite").unwrap();
-    let moved = format!("{}{}", whole[..at].replacen("[stage.index]", &format!("{}\n[stage.index]", &whole[at..end]), 1), &whole[end..]);
+    let moved = format!(
+        "{}{}",
+        whole[..at].replacen("[stage.index]", &format!("{}\n[stage.index]", &whole[at..end]), 1),
+        &whole[end..]
+    );
     env.write("pipelines/arms.toml", &moved);
     nothing(&env, "stages in another order", env.go(&["pipelines/arms.toml"]));
     env.edit("presets/servers/other.toml", "version = \"1.0\"\n", "");
     env.edit("presets/servers/other.toml", "format = 1\n", "# a comment\nversion = \"1.0\"\nformat = 1\n");
-    env.edit("presets/servers/other.toml", "{ query = \"{query}\", limit = \"{limit}\" }", "{ limit = \"{limit}\", query = \"{query}\" }");
+    env.edit(
+        "presets/servers/other.toml",
+        "{ query = \"{query}\", limit = \"{limit}\" }",
+        "{ limit = \"{limit}\", query = \"{query}\" }",
+    );
     nothing(&env, "a preset in another order", env.go(&["pipelines/arms.toml"]));
     let moved = question("beta", "beta") + &question("gamma", "gamma") + &question("alpha", "alpha");
-    env.write("datasets/questions/tiny.toml", &(questions(&[], 1).replace("format = 1\nrepo = \"tiny\"", "repo = \"tiny\"\n# why\nformat = 1") + &moved));
+    env.write(
+        "datasets/questions/tiny.toml",
+        &(questions(&[], 1).replace("format = 1\nrepo = \"tiny\"", "repo = \"tiny\"\n# why\nformat = 1")
+            + &moved),
+    );
     nothing(&env, "questions in another order", env.go(&["pipelines/arms.toml"]));
-    env.edit("datasets/repos.toml", "path = \"tiny\"\nlanguage = \"python\"\n", "language = \"python\" # x\npath = \"tiny\"\n");
+    env.edit(
+        "datasets/repos.toml",
+        "path = \"tiny\"\nlanguage = \"python\"\n",
+        "language = \"python\" # x\npath = \"tiny\"\n",
+    );
     nothing(&env, "repositories in another order", env.go(&["pipelines/arms.toml"]));
 
     // From another directory, and after a move of the whole checkout.
@@ -171,7 +203,11 @@ fn another_version_runs_that_server_alone_and_plan_says_so() {
 #[test]
 fn another_mapping_of_results_asks_nobody() {
     let env = two_arms();
-    env.edit("presets/servers/other.toml", "index = \"directory\"", "index = \"directory\"\nlines = \"zero-based\"");
+    env.edit(
+        "presets/servers/other.toml",
+        "index = \"directory\"",
+        "index = \"directory\"\nlines = \"zero-based\"",
+    );
     let ran = env.executed(&["pipelines/arms.toml"]);
     assert!(ran.contains("search.read[repo=tiny,replicate=1,arm=two]"), "{ran:?}");
     assert!(ran.contains("score[repo=tiny,replicate=1,arm=two]"), "{ran:?}");
@@ -196,7 +232,8 @@ fn more_replicates_and_more_arms_run_what_was_added() {
     }
     assert_eq!(added, expected);
     let before = env.starts("good");
-    let added = env.executed(&["pipelines/servers.toml", "--set", "replicates=3", "--set", "servers=good,other"]);
+    let added =
+        env.executed(&["pipelines/servers.toml", "--set", "replicates=3", "--set", "servers=good,other"]);
     assert!(added.iter().all(|id| id.contains("arm=other") || id == "summary"), "{added:?}");
     assert_eq!(added.len(), 4 + 3 * 3 + 1, "{added:?}");
     assert_eq!(env.starts("good"), before);

@@ -21,10 +21,7 @@ fn the_quickstart_runs_once_and_is_free_afterwards() {
     assert_eq!(again["state"], "complete", "{again}");
     assert_eq!(again["nodes"]["executed"], 0, "{again}");
     assert_eq!(again["nodes"]["reused"], again["nodes"]["total"]);
-    let journal = env.read(&format!(
-        ".proofline/runs/{}/journal.jsonl",
-        again["run"].as_str().unwrap()
-    ));
+    let journal = env.read(&format!(".proofline/runs/{}/journal.jsonl", again["run"].as_str().unwrap()));
     assert!(!journal.contains("\"started\""), "{journal}");
     let second = env.run(&["report", "latest", "--json"]).ok().stdout;
     assert_eq!(raw_result(&second), result, "the result must have the same bytes");
