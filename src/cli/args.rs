@@ -168,7 +168,12 @@ pub(super) struct ServersProbe {
     #[arg(long)]
     pub(super) trust: bool,
     /// Name or file of a preset, or a server's command
-    #[arg(value_name = "NAME|COMMAND", trailing_var_arg = true, allow_hyphen_values = true, required_unless_present = "url")]
+    #[arg(
+        value_name = "NAME|COMMAND",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "url"
+    )]
     pub(super) target: Vec<String>,
 }
 

@@ -38,7 +38,9 @@ pub(super) fn verify(
     let project = context::project()?;
     let base = match &command.dir {
         Some(dir) => Base::Disk(project.cwd.join(dir)),
-        None if project.root.join("datasets/repos.toml").is_file() => Base::Disk(project.root.join("datasets")),
+        None if project.root.join("datasets/repos.toml").is_file() => {
+            Base::Disk(project.root.join("datasets"))
+        }
         None => Base::Shipped,
     };
     let (name, bytes) = base.repos(&project)?;
@@ -54,7 +56,8 @@ pub(super) fn verify(
     if let Some(value) = &repos.value {
         let dir = context::store_dir(store, &project.root);
         // Without a store yet, nothing is left behind.
-        let scratch = if dir.is_dir() || command.fetch { None } else { Some(Scratch::new_in(&std::env::temp_dir())?) };
+        let scratch =
+            if dir.is_dir() || command.fetch { None } else { Some(Scratch::new_in(&std::env::temp_dir())?) };
         let corpora = match &scratch {
             Some(scratch) => Corpora::new(scratch.path().to_owned(), true),
             None => context::corpora(&dir, !command.fetch),
@@ -71,7 +74,8 @@ pub(super) fn verify(
                     skipped.push((name.clone(), "its code is not here; `--fetch` brings it".to_owned()));
                 }
                 Some(Err(error)) => {
-                    let place = repos.document.key_place(&crate::manifest::path::KeyPath::of(&["repo", name]));
+                    let place =
+                        repos.document.key_place(&crate::manifest::path::KeyPath::of(&["repo", name]));
                     let message = format!("the code of `{name}` can't be had: {error}");
                     found.push(Diagnostic::error("no-corpus", message).at(place, ""));
                 }
@@ -86,7 +90,8 @@ pub(super) fn verify(
     if command.json {
         let mut object = render::json(&found, exit);
         object["checked"] = json!(checked);
-        object["skipped"] = json!(skipped.iter().map(|(n, why)| json!({ "repo": n, "why": why })).collect::<Vec<_>>());
+        object["skipped"] =
+            json!(skipped.iter().map(|(n, why)| json!({ "repo": n, "why": why })).collect::<Vec<_>>());
         object["questions"] = json!(questions);
         out.json(&object);
         return Ok(exit);
@@ -99,7 +104,10 @@ pub(super) fn verify(
     }
     let verdict = if failed { "not sound" } else { "sound" };
     let names = if checked.is_empty() { "no code".to_owned() } else { checked.join(", ") };
-    out.data(&format!("{questions} question(s) of {} file(s), held against {names}: {verdict}\n", sets.len()));
+    out.data(&format!(
+        "{questions} question(s) of {} file(s), held against {names}: {verdict}\n",
+        sets.len()
+    ));
     Ok(exit)
 }
 
@@ -158,7 +166,8 @@ impl Base {
             }
             Self::Shipped => {
                 let found = project.shipped("datasets/repos.toml");
-                let found = found.ok_or_else(|| CliError::Infrastructure("no dataset is shipped".to_owned()))?;
+                let found =
+                    found.ok_or_else(|| CliError::Infrastructure("no dataset is shipped".to_owned()))?;
                 Ok((found.shown, found.bytes))
             }
         }

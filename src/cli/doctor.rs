@@ -79,7 +79,11 @@ pub(super) fn doctor(command: &args::Doctor, store: Option<&Path>, out: &Out) ->
         let state = if row["usable"] == true { "ok" } else { "no" };
         let mut words = list("why");
         words.extend(list("notes"));
-        out.data(&format!("{state:<5} {:<width$}  {}\n", row["name"].as_str().unwrap_or_default(), words.join("; ")));
+        out.data(&format!(
+            "{state:<5} {:<width$}  {}\n",
+            row["name"].as_str().unwrap_or_default(),
+            words.join("; ")
+        ));
         if let Some(install) = row["install"].as_str() {
             out.data(&format!("      {:<width$}  {install}\n", ""));
         }
@@ -167,18 +171,28 @@ fn look(preset: &Server, base: &Path) -> Looked {
     }
     let wanted = identity::is_unlocked(preset, base, None);
     let mut other_version = false;
-    if wanted && !missing_program && let Ok(found) = lock::installed(preset, base) {
+    if wanted
+        && !missing_program
+        && let Ok(found) = lock::installed(preset, base)
+    {
         let known = found.registry != Registry::None && !found.version.is_empty();
         other_version = known && !preset.version.is_empty() && found.version != preset.version;
         if other_version {
-            notes.push(format!("{} {} is installed, the preset states {}", found.name, found.version, preset.version));
+            notes.push(format!(
+                "{} {} is installed, the preset states {}",
+                found.name, found.version, preset.version
+            ));
         } else if known {
             notes.push(format!("{} {}", found.name, found.version));
         }
         notes.extend(found.note);
     }
     if why.is_empty() && notes.is_empty() {
-        notes.push(if wanted { "installed".to_owned() } else { "part of proofline or of the project".to_owned() });
+        notes.push(if wanted {
+            "installed".to_owned()
+        } else {
+            "part of proofline or of the project".to_owned()
+        });
     }
     let install = if missing_program || other_version { install(preset) } else { None };
     Looked { why, notes, install }
@@ -229,7 +243,8 @@ fn machine(dir: &Path) -> Result<Vec<Check>, CliError> {
     }
     let place = dir.ancestors().find(|folder| folder.is_dir()).unwrap_or(dir);
     let df = said(words(&["df", "-Pk", &place.to_string_lossy()]));
-    let free = df.as_deref().and_then(|text| text.lines().nth(1)?.split_whitespace().nth(3)?.parse::<u64>().ok());
+    let free =
+        df.as_deref().and_then(|text| text.lines().nth(1)?.split_whitespace().nth(3)?.parse::<u64>().ok());
     out.push(match free.map(|kib| kib / 1024) {
         Some(mib) if mib >= LITTLE => check("disk", "ok", format!("{mib} MiB free for the store")),
         Some(mib) => check("disk", "warn", format!("only {mib} MiB free for the store")),
@@ -247,20 +262,32 @@ fn check(name: &str, state: &'static str, words: String) -> Check {
 /// Confines a program that does nothing and reads what the kernel enforced.
 fn confinement(here: &Path, exe: &Path, said: &dyn Fn(Vec<String>) -> Option<String>) -> Check {
     let report: PathBuf = here.join("confined.json");
-    let confine = Confine { write: vec![here.to_owned()], report: Some(report.clone()), ..Confine::default() };
+    let confine =
+        Confine { write: vec![here.to_owned()], report: Some(report.clone()), ..Confine::default() };
     let ran = said(confine.launcher_argv(exe, &["true".to_owned()])).is_some();
     let read: Option<ConfineReport> =
         fsio::read_limited(&report, 1 << 20).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
     match read {
-        Some(report) if ran && report.unconfined.is_empty() => {
-            check("confinement", "ok", "command stages are kept to their files and off the network".to_owned())
-        }
+        Some(report) if ran && report.unconfined.is_empty() => check(
+            "confinement",
+            "ok",
+            "command stages are kept to their files and off the network".to_owned(),
+        ),
         Some(report) if ran => {
-            let notes = if report.notes.is_empty() { String::new() } else { format!(" ({})", report.notes.join("; ")) };
-            let words = format!("not enforced here: {}{notes}; such results are marked `unconfined`", report.unconfined.join(", "));
+            let notes = if report.notes.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", report.notes.join("; "))
+            };
+            let words = format!(
+                "not enforced here: {}{notes}; such results are marked `unconfined`",
+                report.unconfined.join(", ")
+            );
             check("confinement", "warn", words)
         }
-        _ => check("confinement", "warn", "a confined program did not run; command stages may fail".to_owned()),
+        _ => {
+            check("confinement", "warn", "a confined program did not run; command stages may fail".to_owned())
+        }
     }
 }
 
@@ -292,9 +319,11 @@ fn health(dir: &Path) -> Check {
         Ok(Some(Ok(report))) if report.problems.is_empty() => {
             check("store", "ok", format!("{} objects, {} records", report.objects, report.records))
         }
-        Ok(Some(Ok(report))) => {
-            check("store", "fail", format!("{} problem(s); see `proofline store verify`", report.problems.len()))
-        }
+        Ok(Some(Ok(report))) => check(
+            "store",
+            "fail",
+            format!("{} problem(s); see `proofline store verify`", report.problems.len()),
+        ),
         Ok(Some(Err(error))) | Err(error) => check("store", "fail", error.to_string()),
     }
 }

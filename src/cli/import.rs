@@ -10,15 +10,19 @@ use crate::import::rag_bench::{self, ImportError};
 
 pub(super) fn rag_bench(command: &args::ImportRagBench, out: &Out) -> Result<u8, CliError> {
     let cwd = context::cwd()?;
-    let report = rag_bench::import(&cwd.join(&command.path), &cwd.join(&command.into)).map_err(|error| match error {
-        ImportError::Fs(error) => error.into(),
-        ImportError::NoDataset(_) | ImportError::Repos(_) => CliError::Usage(error.to_string()),
-        ImportError::Invalid { .. } => CliError::Infrastructure(error.to_string()),
-    })?;
+    let report =
+        rag_bench::import(&cwd.join(&command.path), &cwd.join(&command.into)).map_err(
+            |error| match error {
+                ImportError::Fs(error) => error.into(),
+                ImportError::NoDataset(_) | ImportError::Repos(_) => CliError::Usage(error.to_string()),
+                ImportError::Invalid { .. } => CliError::Infrastructure(error.to_string()),
+            },
+        )?;
     let into = command.into.display().to_string();
     let exit = if report.problems.is_empty() { 0 } else { USAGE };
     let next = format!("proofline run retrieval --set datasets={into} --set repos=REPO");
-    let written: Vec<String> = report.written.iter().map(|path| command.into.join(path).display().to_string()).collect();
+    let written: Vec<String> =
+        report.written.iter().map(|path| command.into.join(path).display().to_string()).collect();
     if command.json {
         let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         out.json(&json!({

@@ -142,14 +142,17 @@ pub(super) fn init(command: &args::Init, out: &Out) -> Result<u8, CliError> {
         let asked = args::Pipeline { pipeline: context::MAIN.to_owned(), sets: Vec::new() };
         context::compiled(&asked, command.json, out)?;
     } else if command.repo.is_some() {
-        done.notes.push(format!("{} is as it was; `proofline run --set repos={repo}` takes this repository", context::MAIN));
+        done.notes.push(format!(
+            "{} is as it was; `proofline run --set repos={repo}` takes this repository",
+            context::MAIN
+        ));
     }
-    let next = [
-        "proofline servers add NAME -- COMMAND   # your MCP server, beside grep and bm25",
-        "proofline run",
-    ];
+    let next =
+        ["proofline servers add NAME -- COMMAND   # your MCP server, beside grep and bm25", "proofline run"];
     if command.json {
-        out.json(&json!({ "written": done.written, "present": done.present, "notes": done.notes, "next": next }));
+        out.json(
+            &json!({ "written": done.written, "present": done.present, "notes": done.notes, "next": next }),
+        );
         return Ok(0);
     }
     for path in &done.written {
@@ -168,7 +171,8 @@ pub(super) fn init(command: &args::Init, out: &Out) -> Result<u8, CliError> {
 /// A slug of a folder's own name.
 fn slug(folder: &Path) -> Option<String> {
     let name = folder.file_name()?.to_string_lossy().to_lowercase();
-    let text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect();
+    let text: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect();
     Some(text.trim_matches(['-', '_']).to_owned()).filter(|text| is_slug(text))
 }
 
@@ -189,8 +193,9 @@ fn pipeline(name: &str, servers: &[String], repo: &str) -> String {
     doc.pair("format", 1).pair("name", name);
     let list = |items: &[&str]| items.iter().map(|i| format!("\"{i}\"")).collect::<Vec<_>>().join(", ");
     let names: Vec<&str> = servers.iter().map(String::as_str).collect();
-    let body =
-        PIPELINE.replace(SERVERS, &format!("[{}]", list(&names))).replace(REPOS, &format!("[{}]", list(&[repo])));
+    let body = PIPELINE
+        .replace(SERVERS, &format!("[{}]", list(&names)))
+        .replace(REPOS, &format!("[{}]", list(&[repo])));
     format!("{}{body}", doc.text())
 }
 
@@ -216,8 +221,7 @@ fn dataset(root: &Path, path: &Path, name: &str, done: &mut Done) -> Result<(), 
         && !["datasets", "pipelines", "presets"].iter().any(|own| inside == Path::new(own))
     {
         let inside = inside.to_string_lossy().into_owned();
-        let folder =
-            inside.strip_prefix("datasets/").map_or_else(|| format!("../{inside}"), str::to_owned);
+        let folder = inside.strip_prefix("datasets/").map_or_else(|| format!("../{inside}"), str::to_owned);
         (folder, corpora.fetch(name, &Source::Folder(repo), None)?)
     } else {
         let target = root.join("datasets").join(name);
@@ -253,7 +257,9 @@ fn dataset(root: &Path, path: &Path, name: &str, done: &mut Done) -> Result<(), 
         done.notes.push(if count == 0 {
             format!("no symbol of {} is fit for a question: write your own in {file}", path.display())
         } else {
-            format!("{file} holds {count} generated questions: a start, to be replaced by what people really ask")
+            format!(
+                "{file} holds {count} generated questions: a start, to be replaced by what people really ask"
+            )
         });
     }
     Ok(())
@@ -283,7 +289,8 @@ fn entry(name: &str, folder: &str, corpus: &Corpus) -> String {
 fn questions(repo: &str, corpus: &Corpus) -> (String, usize) {
     let all = starter::symbols_of(corpus, repo);
     let mut taken = BTreeSet::new();
-    let mut callers = starter::pick(&all, CALLERS, &mut taken, |s| s.kind.is_callable() && s.used_in.is_some());
+    let mut callers =
+        starter::pick(&all, CALLERS, &mut taken, |s| s.kind.is_callable() && s.used_in.is_some());
     let mut locate = starter::pick(&all, LOCATE, &mut taken, |_| true);
     let warmups = starter::pick(&all, WARMUPS, &mut taken, |_| true);
     locate.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));

@@ -44,7 +44,8 @@ pub(super) fn lock(command: &args::Lock, out: &Out) -> Result<u8, CliError> {
                     files: tree.entries.len() as u64,
                 };
                 notes.extend(found.note.iter().map(|note| format!("{}: {note}", preset.name)));
-                if !found.version.is_empty() && !preset.version.is_empty() && found.version != preset.version {
+                if !found.version.is_empty() && !preset.version.is_empty() && found.version != preset.version
+                {
                     notes.push(format!(
                         "{}: version {} is installed, its preset states {}",
                         preset.name, found.version, preset.version
@@ -110,7 +111,9 @@ pub(super) fn installed(preset: &Server, base: &Path) -> Result<Installed, Strin
         .ok_or_else(|| format!("its program `{first}` is not on PATH"))?;
     let args: Vec<String> = preset.command[1..]
         .iter()
-        .map(|word| identity::file_of(word, base).map_or_else(|| word.clone(), |p| p.to_string_lossy().into_owned()))
+        .map(|word| {
+            identity::file_of(word, base).map_or_else(|| word.clone(), |p| p.to_string_lossy().into_owned())
+        })
         .collect();
     Ok(package::of(&program, &args))
 }

@@ -79,7 +79,8 @@ pub(super) fn of(program: &Path, args: &[String]) -> Installed {
     if let Some(found) = module(program, &real, &named, args) {
         return found;
     }
-    let script = args.first().filter(|_| is_runner(&named)).map(PathBuf::from).filter(|path| path.is_absolute());
+    let script =
+        args.first().filter(|_| is_runner(&named)).map(PathBuf::from).filter(|path| path.is_absolute());
     let subject = script.and_then(|path| path.canonicalize().ok()).unwrap_or_else(|| real.clone());
     node(&subject)
         .or_else(|| python(program, &subject))
@@ -102,9 +103,9 @@ fn is_runner(name: &str) -> bool {
 
 fn lone(file: &Path, named: &str) -> Installed {
     let note = match named {
-        "npx" | "uvx" | "bunx" | "pipx" | "uv" | "docker" => {
-            Some(format!("`{named}` decides at each start what it runs, which no lock can pin: install the server and name its own program"))
-        }
+        "npx" | "uvx" | "bunx" | "pipx" | "uv" | "docker" => Some(format!(
+            "`{named}` decides at each start what it runs, which no lock can pin: install the server and name its own program"
+        )),
         name if is_runner(name) => Some(format!("only `{name}` itself is pinned, not what it runs")),
         _ => None,
     };
@@ -172,7 +173,9 @@ fn python(program: &Path, real: &Path) -> Option<Installed> {
             for info in dist_infos(&packages) {
                 let record = record(&info);
                 let ends = |path: &String| {
-                    path.starts_with("..") && path.rsplit('/').next() == Some(script.as_str()) && path.contains("/bin/")
+                    path.starts_with("..")
+                        && path.rsplit('/').next() == Some(script.as_str())
+                        && path.contains("/bin/")
                 };
                 if record.iter().any(ends) {
                     return Some(distribution(real, &packages, &info, record));
@@ -258,9 +261,8 @@ fn distribution(real: &Path, packages: &Path, info: &Path, record: Vec<String>) 
 /// it does: scripts hold the path of their Python, and the list of files their hashes.
 fn decides(path: &str) -> bool {
     let compiled = Path::new(path).extension().is_some_and(|e| e == "pyc");
-    let of_the_installation = [
-        "RECORD", "RECORD.jws", "RECORD.p7s", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json",
-    ];
+    let of_the_installation =
+        ["RECORD", "RECORD.jws", "RECORD.p7s", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json"];
     let bookkeeping = path.contains(".dist-info/")
         && of_the_installation.iter().any(|name| path.rsplit('/').next() == Some(*name));
     plain(path).is_ok() && !compiled && !bookkeeping
@@ -276,7 +278,7 @@ fn walk(root: &Path) -> Vec<String> {
             let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}/{name}") };
             if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
                 pending.push((entry.path(), path));
-            } else if kind.is_file() && !Path::new(&name).extension().is_some_and(|e| e == "pyc") {
+            } else if kind.is_file() && Path::new(&name).extension().is_none_or(|e| e != "pyc") {
                 out.push(path);
             }
         }
@@ -305,11 +307,18 @@ mod tests {
         let root = dir.path();
         let script = put(root, "v/bin/serve", "#!/somewhere/python\n");
         put(root, "v/lib/python3.12/site-packages/serve_mcp/__init__.py", "x = 1\n");
-        put(root, "v/lib/python3.12/site-packages/serve_mcp-2.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: serve-mcp\nVersion: 2.0\n\nName: no\n");
+        put(
+            root,
+            "v/lib/python3.12/site-packages/serve_mcp-2.0.dist-info/METADATA",
+            "Metadata-Version: 2.1\nName: serve-mcp\nVersion: 2.0\n\nName: no\n",
+        );
         let record = "../../../bin/serve,sha256=a,1\nserve_mcp/__init__.py,sha256=b,6\nserve_mcp/__pycache__/a.pyc,,\nserve_mcp-2.0.dist-info/RECORD,,\nserve_mcp-2.0.dist-info/METADATA,,\n";
         put(root, "v/lib/python3.12/site-packages/serve_mcp-2.0.dist-info/RECORD", record);
         let found = of(&script, &[]);
-        assert_eq!((found.registry, found.name.as_str(), found.version.as_str()), (Registry::Pypi, "serve-mcp", "2.0"));
+        assert_eq!(
+            (found.registry, found.name.as_str(), found.version.as_str()),
+            (Registry::Pypi, "serve-mcp", "2.0")
+        );
         let first = found.tree().unwrap();
         let paths: Vec<&str> = first.entries.iter().map(|e| e.path.as_str()).collect();
         assert_eq!(paths, ["serve_mcp-2.0.dist-info/METADATA", "serve_mcp/__init__.py"]);
@@ -332,11 +341,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         let main = put(root, "lib/node_modules/@probe/serve/build/main.js", "1\n");
-        put(root, "lib/node_modules/@probe/serve/package.json", "{\"name\": \"@probe/serve\", \"version\": \"0.6.0\"}");
+        put(
+            root,
+            "lib/node_modules/@probe/serve/package.json",
+            "{\"name\": \"@probe/serve\", \"version\": \"0.6.0\"}",
+        );
         fsio::create_dir(&root.join("bin")).unwrap();
         tree::make_link(&root.join("bin/serve"), &main.to_string_lossy()).unwrap();
         let found = of(&root.join("bin/serve"), &[]);
-        assert_eq!((found.registry, found.name.as_str(), found.version.as_str()), (Registry::Npm, "@probe/serve", "0.6.0"));
+        assert_eq!(
+            (found.registry, found.name.as_str(), found.version.as_str()),
+            (Registry::Npm, "@probe/serve", "0.6.0")
+        );
         assert_eq!(found.tree().unwrap().entries.len(), 2);
         let node = put(root, "bin/node", "");
         assert_eq!(of(&node, &[main.to_string_lossy().into_owned()]).name, "@probe/serve");

@@ -115,7 +115,7 @@ pub(super) struct Seen {
     pub(super) form: Option<Form>,
     /// Numbering of lines, and the definitions on which that rests.
     pub(super) lines: Option<Lines>,
-    pub(super) lines_seen: usize,
+    pub(super) on_lines: usize,
     /// Where the index lives, and why that is thought.
     pub(super) index: Index,
     pub(super) index_why: String,
@@ -174,7 +174,10 @@ fn sample(store: &Store) -> Result<Sample, CliError> {
     let missing = || CliError::Infrastructure("the shipped sample corpus is incomplete".to_owned());
     let corpus =
         context::corpora(store.root(), true).fetch(SAMPLE, &Source::Embedded(SAMPLE.to_owned()), None)?;
-    let repos = load::repos("(shipped)/datasets/repos.toml", shipped::get("datasets/repos.toml").ok_or_else(missing)?);
+    let repos = load::repos(
+        "(shipped)/datasets/repos.toml",
+        shipped::get("datasets/repos.toml").ok_or_else(missing)?,
+    );
     let known = repos.value.and_then(|repos| repos.repo.get(SAMPLE)?.known.clone()).ok_or_else(missing)?;
     let all = starter::symbols_of(&corpus, "lines");
     let mut taken = BTreeSet::new();
@@ -256,15 +259,22 @@ impl Place {
     /// Runs the commands that the preset wants before its server.
     async fn prepare(&self, trial: &Trial<'_>) -> Result<(), CliError> {
         for step in &trial.preset.pre_ingest {
-            let cwd = step.cwd.as_deref().map_or_else(|| self.at("corpus"), |cwd| PathBuf::from(self.fill(cwd)));
+            let cwd =
+                step.cwd.as_deref().map_or_else(|| self.at("corpus"), |cwd| PathBuf::from(self.fill(cwd)));
             let argv = self.command(&step.run, &trial.root);
             let name = argv.first().cloned().unwrap_or_default();
             let spec = Spec::new(argv, cwd, self.env(trial.preset), &self.marker);
             let failed = |words: String| CliError::Infrastructure(format!("pre-ingest `{name}`: {words}"));
-            let said = process::capture(&spec, step.timeout.0, 16 * 1024).await.map_err(|e| failed(e.to_string()))?;
+            let said = process::capture(&spec, step.timeout.0, 16 * 1024)
+                .await
+                .map_err(|e| failed(e.to_string()))?;
             if !said.exit.ok() {
                 let words = if said.stderr.is_empty() { said.stdout } else { said.stderr };
-                return Err(failed(format!("{}: {}", said.exit.words(), String::from_utf8_lossy(&words).trim())));
+                return Err(failed(format!(
+                    "{}: {}",
+                    said.exit.words(),
+                    String::from_utf8_lossy(&words).trim()
+                )));
             }
         }
         Ok(())
@@ -307,7 +317,7 @@ async fn tried(trial: &Trial<'_>, sample: &Sample, store: &Store) -> Result<Seen
         symbol: None,
         form: None,
         lines: None,
-        lines_seen: 0,
+        on_lines: 0,
         index: trial.preset.index,
         index_why: String::new(),
         writes: Vec::new(),
@@ -336,11 +346,23 @@ async fn tried(trial: &Trial<'_>, sample: &Sample, store: &Store) -> Result<Seen
 }
 
 /// The tool of a slot: the user's word, else the preset's, else detection's.
-fn choose(tools: &[Tool], slot: Slot, named: Option<&str>, given: Option<&ToolUse>) -> Result<Chosen, CliError> {
+fn choose(
+    tools: &[Tool],
+    slot: Slot,
+    named: Option<&str>,
+    given: Option<&ToolUse>,
+) -> Result<Chosen, CliError> {
     if let (None, Some(tool)) = (named, given) {
         let listed = tools.iter().any(|t| t.name == tool.tool);
-        let why = if listed { "named by the preset" } else { "named by the preset, but not in the server's list" };
-        return Ok(Chosen { tool: Some(tool.clone()), how: "given", confidence: None, runner_up: None, why: why.to_owned() });
+        let why =
+            if listed { "named by the preset" } else { "named by the preset, but not in the server's list" };
+        return Ok(Chosen {
+            tool: Some(tool.clone()),
+            how: "given",
+            confidence: None,
+            runner_up: None,
+            why: why.to_owned(),
+        });
     }
     let Some(named) = named else {
         let found = detect::choose(tools, slot);
@@ -351,16 +373,31 @@ fn choose(tools: &[Tool], slot: Slot, named: Option<&str>, given: Option<&ToolUs
         };
         let confidence = found.choice.as_ref().map(|choice| choice.confidence);
         let runner_up = found.runner_up.map(|next| (next.tool, next.confidence));
-        return Ok(Chosen { tool: found.choice.map(|c| c.tool_use()), how, confidence, runner_up, why: found.why });
+        return Ok(Chosen {
+            tool: found.choice.map(|c| c.tool_use()),
+            how,
+            confidence,
+            runner_up,
+            why: found.why,
+        });
     };
     let only: Vec<Tool> = tools.iter().filter(|t| t.name == named).cloned().collect();
     if only.is_empty() {
         let names: Vec<&str> = tools.iter().map(|t| t.name.as_str()).collect();
-        return Err(CliError::Usage(format!("the server has no tool `{named}`; it has {}", names.join(", "))));
+        return Err(CliError::Usage(format!(
+            "the server has no tool `{named}`; it has {}",
+            names.join(", ")
+        )));
     }
     let found = detect::choose(&only, slot);
     let tool = found.choice.map_or_else(|| by_schema(&only[0], slot), |c| c.tool_use());
-    Ok(Chosen { tool: Some(tool), how: "given", confidence: None, runner_up: None, why: "named by you".to_owned() })
+    Ok(Chosen {
+        tool: Some(tool),
+        how: "given",
+        confidence: None,
+        runner_up: None,
+        why: "named by you".to_owned(),
+    })
 }
 
 /// A tool's required text arguments, filled with what the slot has to give.
@@ -427,13 +464,15 @@ async fn questions(
         let (_, value) = put(client, tool, trial, sample, place, name, file).await;
         let Some(value) = value else { continue };
         let hit_at = |lines: Lines| {
-            read(&value, lines, sample, place).hits.iter().any(|h| h.file.as_ref() == Some(file) && h.line == Some(*line))
+            read(&value, lines, sample, place)
+                .hits
+                .iter()
+                .any(|h| h.file.as_ref() == Some(file) && h.line == Some(*line))
         };
         match (hit_at(Lines::OneBased), hit_at(Lines::ZeroBased)) {
-            (true, false) => one += 1,
-            (false, true) => zero += 1,
             // Lines out of a text are read alike in both, so they tell nothing but do no harm.
-            (true, true) => one += 1,
+            (true, _) => one += 1,
+            (false, true) => zero += 1,
             (false, false) => {}
         }
     }
@@ -442,7 +481,7 @@ async fn questions(
         (0, _) => Some(Lines::ZeroBased),
         _ => Some(Lines::OneBased),
     };
-    seen.lines_seen = one.max(zero);
+    seen.on_lines = one.max(zero);
 }
 
 /// Puts a text and reads the reply; the reply itself comes along.
@@ -509,7 +548,8 @@ fn written(place: &Place, sample: &Sample, seen: &mut Seen) {
     for line in check_copy(&place.at("corpus"), &sample.corpus.tree, &[]) {
         match line.strip_prefix("appeared: ") {
             Some(path) => {
-                let top = path.split_once('/').map_or_else(|| path.to_owned(), |(folder, _)| format!("{folder}/"));
+                let top =
+                    path.split_once('/').map_or_else(|| path.to_owned(), |(folder, _)| format!("{folder}/"));
                 writes.insert(top);
             }
             None => seen.changed.push(line),
@@ -517,7 +557,8 @@ fn written(place: &Place, sample: &Sample, seen: &mut Seen) {
     }
     // A folder of the corpus into which something was put is named by the files, not as a whole.
     let own = |folder: &str| sample.corpus.tree.entries.iter().any(|e| e.path.starts_with(folder));
-    let (shared, fresh): (Vec<String>, Vec<String>) = writes.into_iter().partition(|w| w.ends_with('/') && own(w));
+    let (shared, fresh): (Vec<String>, Vec<String>) =
+        writes.into_iter().partition(|w| w.ends_with('/') && own(w));
     seen.writes = fresh;
     if !shared.is_empty() {
         let all = check_copy(&place.at("corpus"), &sample.corpus.tree, &seen.writes);

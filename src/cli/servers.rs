@@ -33,7 +33,8 @@ const SLOW_START: f64 = 15_000.0;
 pub(super) fn add(command: &args::ServersAdd, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
     let name = &command.name;
     if !is_slug(name) {
-        let message = format!("`{name}` is no name: use letters, digits, `-` and `_`, first a letter or digit");
+        let message =
+            format!("`{name}` is no name: use letters, digits, `-` and `_`, first a letter or digit");
         return Err(CliError::Usage(message));
     }
     let project = context::project()?;
@@ -106,7 +107,7 @@ pub(super) fn probe(command: &args::ServersProbe, store: Option<&Path>, out: &Ou
     let dir = context::store_dir(store, &project.root);
     let store = Store::open(&dir)?;
     let (preset, root) = match command.target.as_slice() {
-        [name] if is_path(name) && name.ends_with(".toml") || find(&project, name).is_some() => {
+        [name] if is_preset_file(name) || find(&project, name).is_some() => {
             let (found, preset) = named(&project, name, command.tried.json)?;
             let root = root_of(&project, &found);
             if let Origin::Disk(_) = found.origin {
@@ -138,7 +139,12 @@ pub(super) fn probe(command: &args::ServersProbe, store: Option<&Path>, out: &Ou
     text.push_str("\nTools:\n");
     for tool in &seen.tools {
         let line = tool.description.lines().next().unwrap_or_default();
-        let _ = writeln!(text, "  {:<28} {}", tool.name, line.chars().take(out.width.saturating_sub(32)).collect::<String>());
+        let _ = writeln!(
+            text,
+            "  {:<28} {}",
+            tool.name,
+            line.chars().take(out.width.saturating_sub(32)).collect::<String>()
+        );
     }
     for asked in [&seen.question, &seen.symbol].into_iter().flatten() {
         let _ = writeln!(text, "\nResults for \"{}\" as normalised:", asked.text);
@@ -214,6 +220,10 @@ pub(super) fn named(project: &Project, name: &str, json: bool) -> Result<(Found,
     }
 }
 
+fn is_preset_file(word: &str) -> bool {
+    Path::new(word).extension().is_some_and(|e| e == "toml")
+}
+
 /// What the files that a preset names are relative to.
 pub(super) fn root_of(project: &Project, found: &Found) -> PathBuf {
     match &found.origin {
@@ -238,7 +248,9 @@ fn typed(name: &str, words: &[String], tried: &Tried, project: &Project) -> Resu
         && !first.starts_with('{')
         && process::find_program(first, &context::search_path(), &project.root).is_none()
     {
-        return Err(CliError::Usage(format!("`{first}` is no program: neither on PATH nor a file that can be executed")));
+        return Err(CliError::Usage(format!(
+            "`{first}` is no program: neither on PATH nor a file that can be executed"
+        )));
     }
     let mut env = Map::new();
     for (key, value) in context::pairs("--env", &tried.env)? {
@@ -287,16 +299,15 @@ fn preset_text(preset: &Server, seen: &Seen, package: Option<&Installed>, tried:
     doc.pair("format", 1).pair("name", preset.name.as_str());
     doc.pair("about", format!("{} {}", seen.server.name, seen.server.version).trim());
     let managed = package.filter(|p| p.registry != Registry::None && !p.version.is_empty());
-    match managed {
-        Some(found) => {
-            doc.comment("Of the installed package; raise it when you install another.");
-            doc.pair("version", found.version.as_str());
-            doc.pair("package", json!({ "registry": found.registry, "name": found.name }));
-        }
-        None => {
-            doc.comment("As the server says, which may be its library's: results are kept under it, so change it with the server.");
-            doc.pair("version", seen.server.version.as_str());
-        }
+    if let Some(found) = managed {
+        doc.comment("Of the installed package; raise it when you install another.");
+        doc.pair("version", found.version.as_str());
+        doc.pair("package", json!({ "registry": found.registry, "name": found.name }));
+    } else {
+        doc.comment(
+            "As the server says, which may be its library's. Results are kept under it: raise it with the server.",
+        );
+        doc.pair("version", seen.server.version.as_str());
     }
     let mut names: BTreeSet<&str> = BTreeSet::new();
     names.extend(managed.map(|p| p.name.as_str()));
@@ -307,16 +318,14 @@ fn preset_text(preset: &Server, seen: &Seen, package: Option<&Installed>, tried:
     doc.comment(&format!("directory, memory, none or external: {}.", seen.index_why));
     doc.pair("index", json!(seen.index));
     doc.pair("writes", seen.writes.clone());
-    match seen.lines {
-        Some(lines) => {
-            doc.comment(&format!("Seen on {} definition(s).", seen.lines_seen));
-            doc.pair("lines", json!(lines));
-        }
-        None => {
-            doc.comment("Not seen: no result had the line of a definition. `zero-based` if its line fields begin at 0.");
-            doc.pair("lines", json!(Lines::OneBased));
-        }
-    }
+    doc.comment(&seen.lines.map_or_else(
+        || {
+            "Not seen: no result had the line of a definition. `zero-based` if its line fields begin at 0."
+                .to_owned()
+        },
+        |_| format!("Seen on {} definition(s).", seen.on_lines),
+    ));
+    doc.pair("lines", json!(seen.lines.unwrap_or_default()));
     if seen.start_ms > SLOW_START {
         doc.comment(&format!("It took {:.0} s to start.", seen.start_ms / 1e3));
         doc.pair("start-timeout", format!("{:.0}s", (seen.start_ms / 1e3 * 4.0).ceil()));
@@ -344,7 +353,9 @@ fn preset_text(preset: &Server, seen: &Seen, package: Option<&Installed>, tried:
     doc.table(&["query"]);
     doc.comment(match (&seen.form, &tried.query_tool) {
         (Some(Form::Question), _) => "It found the known answer with the whole question.",
-        (Some(Form::Keywords), _) => "It found the known answer only with the symbol's name, not with the whole question.",
+        (Some(Form::Keywords), _) => {
+            "It found the known answer only with the symbol's name, not with the whole question."
+        }
         (None, _) => "Not seen: it found the known answer in neither form. `question` or `keywords`.",
     });
     doc.pair("form", json!(form));
@@ -360,7 +371,8 @@ fn how(chosen: &Chosen) -> String {
         _ => "detected, but not surely",
     };
     let head = format!("{word}{confidence}");
-    let parts: Vec<&str> = [head.as_str(), chosen.why.as_str()].into_iter().filter(|p| !p.is_empty()).collect();
+    let parts: Vec<&str> =
+        [head.as_str(), chosen.why.as_str()].into_iter().filter(|p| !p.is_empty()).collect();
     parts.join(": ")
 }
 
@@ -375,23 +387,24 @@ fn join(project: &Project, name: &str) -> Result<(), String> {
     let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8"))?;
     let no_list = || format!("{shown} has no list `params.servers.default`");
     let default = KeyPath::of(&["params", "servers", "default"]);
-    let parse = |text: &str| load::read::<crate::manifest::pipeline::Pipeline>(shown, text.as_bytes()).document;
+    let parse =
+        |text: &str| load::read::<crate::manifest::pipeline::Pipeline>(shown, text.as_bytes()).document;
     let document = parse(&text);
     let before: Vec<Value> = document.get(&default).and_then(Value::as_array).ok_or_else(no_list)?.clone();
     if before.iter().any(|entry| entry == name) {
         return Ok(());
     }
     // After the last entry, so that comments and line breaks stay as they are.
-    let edited = match before.len().checked_sub(1) {
-        Some(last) => {
-            let at = document.value_place(&default.index(last)).end;
-            format!("{}, \"{name}\"{}", text.get(..at).ok_or_else(no_list)?, text.get(at..).ok_or_else(no_list)?)
-        }
-        None => {
-            let place = document.value_place(&default);
-            let (start, end) = (text.get(..place.start), text.get(place.end..));
-            format!("{}[\"{name}\"]{}", start.ok_or_else(no_list)?, end.ok_or_else(no_list)?)
-        }
+    let place = match before.len().checked_sub(1) {
+        Some(last) => document.value_place(&default.index(last)),
+        None => document.value_place(&default),
+    };
+    let (head, tail) =
+        (text.get(..place.end).ok_or_else(no_list)?, text.get(place.end..).ok_or_else(no_list)?);
+    let edited = if before.is_empty() {
+        format!("{}[\"{name}\"]{tail}", text.get(..place.start).ok_or_else(no_list)?)
+    } else {
+        format!("{head}, \"{name}\"{tail}")
     };
     let mut wanted = before;
     wanted.push(json!(name));
@@ -415,7 +428,8 @@ fn told(name: &str, seen: &Seen) -> String {
     for (what, chosen) in [("questions go to", &seen.query), ("indexing goes to", &seen.ingest)] {
         match &chosen.tool {
             Some(tool) => {
-                let args: Vec<String> = tool.args.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+                let args: Vec<String> =
+                    tool.args.iter().map(|(key, value)| format!("{key} = {value}")).collect();
                 let _ = writeln!(text, "  {what} `{}` ({})", tool.tool, args.join(", "));
                 let _ = writeln!(text, "    {}", how(chosen));
             }
@@ -444,8 +458,8 @@ fn told(name: &str, seen: &Seen) -> String {
         let _ = writeln!(text, "  \"{}\": {}", asked.text, came(asked));
     }
     let lines = match seen.lines {
-        Some(Lines::OneBased) => format!("counted from 1 (seen on {} definitions)", seen.lines_seen),
-        Some(Lines::ZeroBased) => format!("counted from 0 (seen on {} definitions)", seen.lines_seen),
+        Some(Lines::OneBased) => format!("counted from 1 (seen on {} definitions)", seen.on_lines),
+        Some(Lines::ZeroBased) => format!("counted from 0 (seen on {} definitions)", seen.on_lines),
         None => "no result had the line of a definition".to_owned(),
     };
     let _ = writeln!(text, "  lines: {lines}");
@@ -461,8 +475,13 @@ fn told(name: &str, seen: &Seen) -> String {
 fn came(asked: &Asked) -> String {
     match (&asked.error, asked.rank) {
         (Some(error), _) => format!("failed: {error}"),
-        (None, Some(rank)) => format!("the right file is number {rank} of {} result(s), {:.0} ms", asked.count, asked.latency_ms),
-        (None, None) => format!("{} result(s), the right file is not among them, {:.0} ms", asked.count, asked.latency_ms),
+        (None, Some(rank)) => format!(
+            "the right file is number {rank} of {} result(s), {:.0} ms",
+            asked.count, asked.latency_ms
+        ),
+        (None, None) => {
+            format!("{} result(s), the right file is not among them, {:.0} ms", asked.count, asked.latency_ms)
+        }
     }
 }
 
@@ -473,7 +492,10 @@ fn checks(preset: &Server, seen: &Seen, package: Option<&Installed>) -> Vec<Stri
         out.push("the tool for questions was not chosen surely: see [tools.query]".to_owned());
     }
     if seen.ingest.how == "unsure" {
-        out.push("there may be a tool that indexes, which was not called: `--ingest-tool TOOL` names it".to_owned());
+        out.push(
+            "there may be a tool that indexes, which was not called: `--ingest-tool TOOL` names it"
+                .to_owned(),
+        );
     }
     if let Some(error) = &seen.ingest_error {
         out.push(format!("indexing failed, so its row will be in error: {error}"));

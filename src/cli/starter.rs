@@ -127,7 +127,10 @@ fn sayable(name: &str) -> bool {
 fn is_test(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();
     lower.split('/').any(|part| {
-        part.starts_with("test") || part.ends_with("tests") || part.contains("_test.") || part.contains(".test.")
+        part.starts_with("test")
+            || part.ends_with("tests")
+            || part.contains("_test.")
+            || part.contains(".test.")
     })
 }
 

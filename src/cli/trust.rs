@@ -55,7 +55,11 @@ fn program(words: &[String], root: &Path) -> Option<String> {
         // One line, and its digest where the line doesn't say all: another code is another answer.
         let line = code.split_whitespace().collect::<Vec<_>>().join(" ");
         let shown: String = line.chars().take(CODE).collect();
-        let rest = if shown == *code { String::new() } else { format!("... ({})", Digest::of(code.as_bytes()).short()) };
+        let rest = if shown == *code {
+            String::new()
+        } else {
+            format!("... ({})", Digest::of(code.as_bytes()).short())
+        };
         return Some(format!("{first} -c {shown}{rest}"));
     }
     let script = words[1..].iter().find(|word| file_of(word, root).is_some());
@@ -71,7 +75,7 @@ fn known(store: &Path) -> BTreeSet<String> {
 pub(super) fn allow(store: &Path, programs: &BTreeSet<String>) -> Result<(), CliError> {
     let mut all = known(store);
     all.extend(programs.iter().cloned());
-    let text: String = all.iter().map(|line| format!("{line}\n")).collect();
+    let text = all.into_iter().fold(String::new(), |text, line| text + &line + "\n");
     fsio::write_atomic(&store.join(FILE), text.as_bytes(), Durability::Synced)?;
     Ok(())
 }
@@ -93,7 +97,7 @@ pub(super) fn ensure_all(
     if fresh.is_empty() {
         return Ok(());
     }
-    let list: String = fresh.iter().map(|p| format!("\n  {p}")).collect();
+    let list = fresh.iter().fold(String::new(), |text, program| text + "\n  " + program);
     if yes || out.ask(&format!("The project's files name programs that will be started:{list}\nAllow them?"))
     {
         return allow(store, &fresh);

@@ -31,11 +31,11 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-pub use copy::check_copy;
-pub use error::CorpusError;
 pub use crate::manifest::origin::{
     FORMS, Source, SourceError, archive as archive_source, is_archive_name, parse_set,
 };
+pub use copy::check_copy;
+pub use error::CorpusError;
 pub use known::known_answer;
 pub use staging::Limits;
 pub use verify::{Place, Problem, verify};
@@ -44,9 +44,9 @@ use cache::{Cache, Record};
 use staging::{Policy, Staging};
 
 use crate::digest::Digest;
-use crate::manifest::origin as source;
 use crate::fsio::tree::{self, Tree};
 use crate::fsio::{self, Scratch};
+use crate::manifest::origin as source;
 use crate::shipped;
 
 /// A corpus that is there.

@@ -348,7 +348,8 @@ mod tests {
             let error = parse_set(text, Path::new("")).unwrap_err().to_string();
             assert!(error.len() > 10, "{text}: {error}");
         }
-        let hidden = parse_set(&format!("git:https://u:p4ss@example.org/a@{commit}"), Path::new("")).unwrap_err();
+        let hidden =
+            parse_set(&format!("git:https://u:p4ss@example.org/a@{commit}"), Path::new("")).unwrap_err();
         assert!(!hidden.to_string().contains("p4ss"));
     }
 }
