@@ -153,6 +153,7 @@ fn execute(
             )));
         }
     }
+    let orphans = engine::end_orphans(store);
     let mut journal = JournalWriter::begin(store.root(), Clock::System)?;
     let run = journal.run().to_owned();
     let mut progress = Progress::new(out, asked.json);
@@ -168,6 +169,10 @@ fn execute(
     };
     journal.add(&started);
     progress.event(&started);
+    for orphan in orphans {
+        let message = format!("ended a process that a killed run had left: {orphan}");
+        journal.add(&Event::Note { message });
+    }
     journal.sync()?;
     let ended =
         work(pipeline, store, asked, lock.as_ref(), table, chosen, again, &mut journal, &mut progress);
@@ -205,6 +210,11 @@ fn work(
     journal: &mut JournalWriter,
     progress: &mut Progress<'_>,
 ) -> Result<Summary, EngineError> {
+    let internal = |e: std::io::Error| EngineError::Internal(e.to_string());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(internal)?;
+    let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
+    // From here on a signal ends the run in order, whatever it is doing.
+    runtime.block_on(async { watch_signals(&stop, &kill) }).map_err(internal)?;
     let corpora: BTreeMap<String, Corpus> =
         world::fetch(pipeline, &context::corpora(store.root(), asked.offline))?;
     for (repo, corpus) in &corpora {
@@ -220,16 +230,13 @@ fn work(
             format!("server `{arm}` is unlocked: its identity is the version that its preset states");
         journal.add(&Event::Note { message });
     }
-    let internal = |e: std::io::Error| EngineError::Internal(e.to_string());
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(internal)?;
-    let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let options = Options {
         jobs: asked.jobs.unwrap_or(processors),
         keep_going: asked.keep_going,
         chosen,
-        stop: stop.clone(),
-        kill: kill.clone(),
+        stop,
+        kill,
         exe: context::exe()
             .map_err(|_| EngineError::Internal("the program's own file is unknown".to_owned()))?,
         clock: Clock::System,
@@ -237,7 +244,6 @@ fn work(
     };
     let store = Arc::clone(store);
     let summary = runtime.block_on(async {
-        tokio::spawn(signals(stop, kill));
         engine::run(table, world, store, Arc::new(corpora), journal, options, &mut |event| {
             progress.event(event)
         })
@@ -248,23 +254,23 @@ fn work(
 }
 
 /// First signal: take nothing more; second: end what runs.
-async fn signals(stop: CancellationToken, kill: CancellationToken) {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return;
-    };
-    loop {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+fn watch_signals(stop: &CancellationToken, kill: &CancellationToken) -> std::io::Result<()> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (stop, kill) = (stop.clone(), kill.clone());
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if stop.is_cancelled() {
+                kill.cancel();
+            } else {
+                stop.cancel();
+            }
         }
-        if stop.is_cancelled() {
-            kill.cancel();
-        } else {
-            stop.cancel();
-        }
-    }
+    });
+    Ok(())
 }
 
 /// Outcomes of the gates and the exit code.

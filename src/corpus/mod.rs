@@ -20,7 +20,6 @@ mod known;
 mod links;
 mod registry;
 mod remote;
-mod source;
 mod staging;
 mod stamps;
 pub mod symbols;
@@ -32,10 +31,12 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
+pub use crate::manifest::origin::{
+    FORMS, Source, SourceError, archive as archive_source, is_archive_name, parse_set,
+};
 pub use copy::check_copy;
 pub use error::CorpusError;
 pub use known::known_answer;
-pub use source::{FORMS, Source, SourceError, archive as archive_source, is_archive_name, parse_set};
 pub use staging::Limits;
 pub use verify::{Place, Problem, verify};
 
@@ -45,6 +46,7 @@ use staging::{Policy, Staging};
 use crate::digest::Digest;
 use crate::fsio::tree::{self, Tree};
 use crate::fsio::{self, Scratch};
+use crate::manifest::origin as source;
 use crate::shipped;
 
 /// A corpus that is there.
@@ -94,11 +96,11 @@ impl Corpora {
 
     /// The digest of a source's tree, when it is known without process and
     /// network: computed for folders and embedded corpora, looked up for
-    /// others.
+    /// others. Writes nothing.
     #[must_use]
     pub fn peek(&self, source: &Source, subdir: Option<&str>) -> Option<Digest> {
         let subdir = check_subdir(subdir).ok()?;
-        match self.pinned(source, subdir).ok()? {
+        match self.pinned(source, subdir, false).ok()? {
             Pinned::Content(digest) => Some(digest),
             Pinned::Key(key) => {
                 let record = self.cache.record(key)?;
@@ -120,7 +122,7 @@ impl Corpora {
     pub fn fetch(&self, repo: &str, source: &Source, subdir: Option<&str>) -> Result<Corpus, CorpusError> {
         let subdir = check_subdir(subdir)?;
         check(source)?;
-        match self.pinned(source, subdir)? {
+        match self.pinned(source, subdir, true)? {
             Pinned::Content(digest) => {
                 if let Some((path, tree)) = self.cache.published(digest) {
                     let origin = source.describe();
@@ -141,7 +143,8 @@ impl Corpora {
         }
     }
 
-    fn pinned(&self, source: &Source, subdir: Option<&str>) -> Result<Pinned, CorpusError> {
+    /// What names a source's tree; with `keep`, what was read of a folder is remembered.
+    fn pinned(&self, source: &Source, subdir: Option<&str>, keep: bool) -> Result<Pinned, CorpusError> {
         let key = |identity: serde_json::Value| {
             let value = json!({ "source": identity, "subdir": subdir });
             // Only texts are in it, so it always has a canonical form.
@@ -168,7 +171,9 @@ impl Corpora {
                 let paths = folder::list(&root, self.limits.entries)?;
                 let mut stamps = self.cache.stamps(&root);
                 let tree = folder::look(&root, &paths, subdir, &mut stamps)?;
-                stamps.save();
+                if keep {
+                    stamps.save();
+                }
                 Ok(Pinned::Content(tree.digest()))
             }
             Source::Embedded(name) => Ok(Pinned::Content(embedded(name, subdir)?.digest())),

@@ -83,6 +83,13 @@ fn one(
     let keyed = match table.keyed(node, world) {
         Ok(keyed) => keyed,
         Err(NoRecipe::Wait(what)) => {
+            let seen = match store {
+                Some(store) => store.newest_of_cell(&table.pipeline.name, id)?.is_some(),
+                None => false,
+            };
+            if !seen {
+                return Ok((Action::Wait, vec![Reason::new_node()]));
+            }
             let reason =
                 Reason { field: format!("needs.{what}"), old: Value::Null, new: json!("to be run first") };
             return Ok((Action::Wait, vec![reason]));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
+use tokio_util::sync::CancellationToken;
 
 use crate::event::Event;
 use crate::fsio::Scratch;
@@ -37,6 +38,8 @@ pub(super) struct Task {
     pub(super) canonical: String,
     pub(super) effect: Effect,
     pub(super) retry: Option<Retry>,
+    /// Told to stop at once.
+    pub(super) cancel: CancellationToken,
     pub(super) clock: crate::clock::Clock,
 }
 
@@ -68,7 +71,7 @@ pub(super) async fn execute(
             }
             Err(failure) => {
                 let again = attempt < attempts
-                    && failure.message != "cancelled"
+                    && !failure.is_cancelled()
                     && task.retry.as_ref().is_some_and(|r| r.on.is_empty() || r.on.contains(&failure.cause));
                 if !again {
                     let ended = Ended { node: task.node, wall_ms, result: Err(failure), scratch };
@@ -82,8 +85,15 @@ pub(super) async fn execute(
                     message: failure.message,
                     wait_ms: wait.as_millis().try_into().unwrap_or(u64::MAX),
                 }));
-                tokio::time::sleep(wait).await;
-                attempt += 1;
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => attempt += 1,
+                    () = task.cancel.cancelled() => {
+                        let result = Err(Failure::cancelled());
+                        let ended = Ended { node: task.node, wall_ms, result, scratch };
+                        let _ = messages.send(Message::Ended(Box::new(ended)));
+                        return;
+                    }
+                }
             }
         }
     }
@@ -102,7 +112,7 @@ async fn once(
             return (Err(failure), None);
         }
     };
-    let marker = format!("{}-{}-{attempt}", task.record.run, task.record.key.short());
+    let marker = super::orphans::marker(&task.record.run, &task.record.key.short(), attempt);
     let job = make(scratch.path().to_owned(), marker.clone());
     let result = stage::run(Arc::new(job)).await;
     // Whatever a stage left running must not be there when the next one is measured.

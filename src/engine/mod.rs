@@ -6,6 +6,7 @@
 
 pub mod dry;
 mod executor;
+mod orphans;
 pub mod run;
 mod schedule;
 pub mod table;
@@ -14,6 +15,7 @@ pub mod world;
 use crate::corpus::CorpusError;
 use crate::store::StoreError;
 
+pub use orphans::end_orphans;
 pub use run::{Options, Summary, run};
 
 /// What keeps a run from taking place or from going on.

@@ -145,6 +145,8 @@ impl Dispatcher<'_> {
         let (mut stopped, mut killed) = (false, false);
         loop {
             self.settle_ready()?;
+            // A signal may have come before there was anything to run.
+            self.halted |= self.options.stop.is_cancelled();
             self.start_nodes();
             if self.schedule.running() == 0 && (self.halted || self.schedule.waiting() == 0) {
                 break;
@@ -332,6 +334,7 @@ impl Dispatcher<'_> {
             canonical: keyed.canonical,
             effect: stage.effect,
             retry: stage.retry.clone(),
+            cancel: self.options.kill.clone(),
             clock: self.options.clock,
         };
         let arm = self.table.arm(&cell);
@@ -370,7 +373,7 @@ impl Dispatcher<'_> {
                 }
                 Err(failure) => {
                     let key = self.table.keys[ended.node];
-                    if failure.message == "cancelled" {
+                    if failure.is_cancelled() {
                         self.undone(ended.node);
                     } else {
                         self.fail(ended.node, key, &failure)?;
@@ -466,6 +469,14 @@ impl Dispatcher<'_> {
         for twin in self.waiting_for.remove(&node).unwrap_or_default() {
             self.counts.failed += 1;
             self.table.status[twin] = Status::Failed;
+            let message = format!("the same work failed in `{}`", self.table.id(node));
+            self.tell(Event::Failed {
+                node: self.table.id(twin),
+                key,
+                cause: Some(failure.cause),
+                message,
+                log: None,
+            });
             self.released(twin);
         }
         if !self.options.keep_going {

@@ -19,7 +19,7 @@ pub use env::{base_env, find_program, secret};
 pub use group::{Ending, Exit, Group, SpawnError, Spec, Stdio};
 pub use machine::machine;
 pub use memory::MemoryWatch;
-pub use run::{Captured, capture, run, sweep};
+pub use run::{Captured, capture, run, sweep, sweep_orphans};
 
 /// The variable that marks all processes of one child.
 pub const MARK: &str = "PROOFLINE_MARK";

@@ -81,6 +81,17 @@ pub(super) fn proportional_kib(pid: i32) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
+/// The value of a variable in the environment that the process was started with.
+pub(super) fn variable(pid: i32, name: &str) -> Option<String> {
+    let mut environ = Vec::new();
+    let file = fs::File::open(format!("/proc/{pid}/environ")).ok()?;
+    file.take(ENVIRON_LIMIT).read_to_end(&mut environ).ok()?;
+    environ.split(|b| *b == 0).find_map(|have| {
+        let value = have.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    })
+}
+
 /// Does the environment that the process was started with hold this entry
 /// (`NAME=value`), or with `prefix` one that begins so?
 pub(super) fn has_entry(pid: i32, entry: &[u8], prefix: bool) -> bool {

@@ -96,13 +96,23 @@ fn drain<R: AsyncRead + Unpin + Send + 'static>(
 #[must_use]
 pub fn sweep(marker: &str) -> Vec<String> {
     let entry = format!("{MARK}={marker}/").into_bytes();
+    kill_all(|pid| proc::has_entry(pid, &entry, true))
+}
+
+/// Kills every process with a marker for which `orphaned` says so, whoever
+/// started it; `PID PROGRAM` of each.
+pub fn sweep_orphans(orphaned: impl Fn(&str) -> bool) -> Vec<String> {
+    kill_all(|pid| {
+        let mark = proc::variable(pid, MARK);
+        mark.as_deref().and_then(|mark| mark.rsplit_once('/')).is_some_and(|(marker, _)| orphaned(marker))
+    })
+}
+
+fn kill_all(wanted: impl Fn(i32) -> bool) -> Vec<String> {
     let mut killed = Vec::new();
     for _ in 0..5 {
         let own = i32::try_from(std::process::id()).unwrap_or(0);
-        let found: Vec<i32> = proc::pids()
-            .into_iter()
-            .filter(|pid| *pid != own && proc::has_entry(*pid, &entry, true))
-            .collect();
+        let found: Vec<i32> = proc::pids().into_iter().filter(|pid| *pid != own && wanted(*pid)).collect();
         if found.is_empty() {
             break;
         }

@@ -32,17 +32,16 @@ impl Kind for Aggregate {
                     None if up.state == "missing" => None,
                     None => return Err(NoRecipe::Wait(up.id.clone())),
                 };
-                cells.push(json!([stage.name, up.cell, up.state, digest]));
+                cells.push((&stage.name, &up.cell, up.state, digest));
             }
         }
-        let composites: Vec<Value> = at
-            .pipeline
-            .composites
+        cells.sort();
+        let composites: Vec<Value> = composites(at.pipeline)
             .iter()
-            .map(|(name, terms)| {
+            .map(|composite| {
                 let terms: Vec<Value> =
-                    terms.iter().map(|t| json!([t.metric, t.inverse, t.weight])).collect();
-                json!([name, terms])
+                    composite.terms.iter().map(|t| json!([t.metric, t.inverse, t.weight])).collect();
+                json!([composite.name, terms])
             })
             .collect();
         let mut out = Map::new();
@@ -72,13 +71,35 @@ fn wanted_part(stage: &Stage) -> Option<String> {
     }
 }
 
+/// Names of the arms in their order by name: the order of tables and of files
+/// in a manifest is the author's and changes no result.
 fn arm_names(pipeline: &Compiled) -> Vec<&str> {
-    pipeline.arms.iter().map(|a| a.name.as_str()).collect()
+    let mut out: Vec<&str> = pipeline.arms.iter().map(|a| a.name.as_str()).collect();
+    out.sort_unstable();
+    out
+}
+
+/// Composites by name, terms by metric.
+fn composites(pipeline: &Compiled) -> Vec<Composite> {
+    let mut out: Vec<Composite> = pipeline
+        .composites
+        .iter()
+        .map(|(name, terms)| {
+            let mut terms: Vec<Term> = terms
+                .iter()
+                .map(|t| Term { metric: t.metric.clone(), inverse: t.inverse, weight: t.weight })
+                .collect();
+            terms.sort_by(|a, b| (&a.metric, a.inverse).cmp(&(&b.metric, b.inverse)));
+            Composite { name: name.clone(), terms }
+        })
+        .collect();
+    out.sort_by(|a, b| a.name.cmp(&b.name));
+    out
 }
 
 fn design(pipeline: &Compiled) -> Design {
     let used = pipeline.axes.iter().find(|a| a.name == axis::REPO);
-    let repos = used
+    let mut repos: Vec<RepoFacts> = used
         .map(|a| {
             a.values
                 .iter()
@@ -94,6 +115,7 @@ fn design(pipeline: &Compiled) -> Design {
                 .collect()
         })
         .unwrap_or_default();
+    repos.sort_by(|a, b| a.name.cmp(&b.name));
     Design { repos, authors_of: pipeline.disclosure.authors_of.clone() }
 }
 
@@ -107,23 +129,19 @@ fn design_value(pipeline: &Compiled) -> Value {
 pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
     let pipeline = &job.pipeline;
     let mut summary = Summary {
-        arms: pipeline.arms.iter().map(|a| a.name.clone()).collect(),
-        composites: pipeline
-            .composites
-            .iter()
-            .map(|(name, terms)| Composite {
-                name: name.clone(),
-                terms: terms
-                    .iter()
-                    .map(|t| Term { metric: t.metric.clone(), inverse: t.inverse, weight: t.weight })
-                    .collect(),
-            })
-            .collect(),
+        arms: arm_names(pipeline).into_iter().map(str::to_owned).collect(),
+        composites: composites(pipeline),
         design: design(pipeline),
         ..Summary::default()
     };
+    let mut needs: Vec<(&Stage, Vec<&Input>)> = Vec::new();
     for (need, inputs) in job.stage().needs.iter().zip(&job.needs) {
-        let stage = &pipeline.stages[*need];
+        let mut inputs: Vec<&Input> = inputs.iter().collect();
+        inputs.sort_by(|a, b| a.cell.cmp(&b.cell));
+        needs.push((&pipeline.stages[*need], inputs));
+    }
+    needs.sort_by(|a, b| a.0.name.cmp(&b.0.name));
+    for (stage, inputs) in needs {
         match &stage.work {
             Work::Grade { graders, .. } => {
                 for name in graders {

@@ -78,9 +78,11 @@ impl Kind for Command {
                 // In the recipe stands what the command can see: place and content, not the producer's name.
                 let parts: BTreeMap<&String, String> =
                     parts.iter().filter(|(n, _)| !is_meta(n)).map(|(n, d)| (n, d.hex())).collect();
-                needs.push(json!([place(&at.pipeline.stages[*need].name, &up.extra), parts]));
+                needs.push((place(&at.pipeline.stages[*need].name, &up.extra), parts));
             }
         }
+        // It sees folders, not an order.
+        needs.sort();
         put(&mut out, "needs", json!(needs), &json!([]));
         put(&mut out, "task", task(at.pipeline, at.cell), &Value::Null);
         if at.stage.effect != Effect::Pure {
@@ -174,7 +176,7 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
     let limit = job.stage().limits.time.map_or(DEFAULT_LIMIT, |span| span.0);
     let said = tokio::select! {
         said = process::capture(&spec, limit, SAID) => said,
-        () = job.cancel.cancelled() => return Err(Failure::new(Cause::Signal, "cancelled")),
+        () = job.cancel.cancelled() => return Err(Failure::cancelled()),
     };
     let said = said.map_err(|e| Failure::new(Cause::Spawn, e.to_string()))?;
     let mut log = said.stdout;

@@ -4,7 +4,7 @@
 //! nothing of other nodes, of scheduling or of reports.
 
 mod aggregate;
-mod ask;
+pub(crate) mod ask;
 mod command;
 mod grade;
 pub mod identity;
@@ -96,9 +96,24 @@ pub struct Failure {
     pub log: Vec<u8>,
 }
 
+/// The message of a stage that was told to stop.
+const CANCELLED: &str = "cancelled";
+
 impl Failure {
     fn new(cause: Cause, message: impl Into<String>) -> Self {
         Self { cause, message: message.into(), log: Vec::new() }
+    }
+
+    /// A stage was told to stop, and did: no fault of the node's.
+    #[must_use]
+    pub fn cancelled() -> Self {
+        Self::new(Cause::Signal, CANCELLED)
+    }
+
+    /// Whether it is [`Self::cancelled`].
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cause == Cause::Signal && self.message == CANCELLED
     }
 }
 

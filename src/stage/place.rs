@@ -15,7 +15,6 @@ use crate::corpus::{Corpus, check_copy};
 use crate::digest::Digest;
 use crate::fsio::tree::{self, Node, Tree};
 use crate::fsio::{self, FsError};
-use crate::manifest::pipeline::Cause;
 use crate::manifest::server::Server;
 use crate::process;
 
@@ -41,7 +40,7 @@ impl Place {
         let lock = fsio::append(&base.join(format!("{name}.lock")))?;
         while lock.try_lock().is_err() {
             if job.cancel.is_cancelled() {
-                return Err(Failure::new(Cause::Signal, "cancelled while waiting for a server's place"));
+                return Err(super::server::cancelled());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

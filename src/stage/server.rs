@@ -13,7 +13,6 @@ use super::{Failure, Job};
 use crate::artifact::code;
 use crate::clock::Stopwatch;
 use crate::digest::Digest;
-use crate::manifest::pipeline::Cause;
 use crate::manifest::server::{Index, Server, ToolUse, Transport};
 use crate::mcp::detect::{self, Slot};
 use crate::mcp::{self, Client, Launch, Tool};
@@ -111,7 +110,7 @@ fn head_and_tail(words: &str) -> String {
 
 /// The error of a stage that was told to stop.
 pub(super) fn cancelled() -> Failure {
-    Failure::new(Cause::Signal, "cancelled")
+    Failure::cancelled()
 }
 
 impl<'a> Running<'a> {

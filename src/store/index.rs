@@ -284,7 +284,8 @@ fn set_aside(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn scan_pack(
+/// The sound frames of a pack from an offset on, and where the last of them ends.
+pub(super) fn scan_pack(
     path: &Path,
     id: String,
     from: u64,
@@ -294,12 +295,20 @@ fn scan_pack(
     let mut reader = BufReader::with_capacity(1 << 20, file);
     fsio::at(reader.seek(SeekFrom::Start(from)), "can't read", path)?;
     let (mut placed, mut staged, mut offset) = (Vec::new(), Vec::new(), from);
-    while let Some((header, payload)) = pack::read_frame(&mut reader, path)? {
-        let length = (HEADER + payload.len()) as u64;
+    loop {
+        let frame = pack::read_frame(&mut reader, path)?.and_then(|(header, payload)| {
+            let length = (HEADER + payload.len()) as u64;
+            Some((header, pack::unpack(&header, payload)?, length))
+        });
+        let Some((header, body, length)) = frame else {
+            // Damaged, or the torn end that a crash leaves: what is sound behind it still counts.
+            let Some(next) = pack::resync(path, offset + 1)? else { break };
+            fsio::at(reader.seek(SeekFrom::Start(next)), "can't read", path)?;
+            offset = next;
+            continue;
+        };
         if header.kind == FrameKind::Record {
-            if let Some(record) =
-                pack::unpack(&header, payload).and_then(|body| serde_json::from_slice::<Record>(&body).ok())
-            {
+            if let Ok(record) = serde_json::from_slice::<Record>(&body) {
                 staged.push(Staged { record, digest: header.digest });
             }
         } else {

@@ -50,6 +50,9 @@ impl JournalWriter {
         let run = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path = dir.join("journal.jsonl");
         let file = fsio::create_new(&path)?;
+        // Held until this process ends, however it ends: see `Journal::is_live`.
+        // A file system without locks leaves the run live for ever, which only spares orphans.
+        let _ = file.lock();
         fsio::sync_dir(&dir)?;
         fsio::sync_dir(&runs)?;
         Ok(Self { run, path, file, seq: 0, clock, pending: Vec::new() })
@@ -114,6 +117,14 @@ impl Journal {
             }
         }
         Ok(Self { run: run.to_owned(), lines, damaged })
+    }
+
+    /// Whether the process that writes this run's journal lives; also true
+    /// when that can't be known. None for a run that isn't in this store.
+    #[must_use]
+    pub fn is_live(root: &Path, run: &str) -> Option<bool> {
+        let file = File::open(root.join("runs").join(run).join("journal.jsonl")).ok()?;
+        Some(file.try_lock_shared().is_err())
     }
 
     /// Ids of all runs, oldest first.

@@ -272,6 +272,25 @@ impl Store {
         Ok(digest)
     }
 
+    /// Writes a record that the index has into a pack again; false when the
+    /// index does not hold it as it was written.
+    fn rewrite(&self, digest: Digest, record: &Record) -> Result<bool, StoreError> {
+        let body = serde_json::to_vec(record).unwrap_or_default();
+        if Digest::of(&body) != digest {
+            return Ok(false);
+        }
+        let mut guard = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let writer = match guard.as_mut() {
+            Some(writer) => writer,
+            None => guard.insert(PackWriter::create(&self.root)?),
+        };
+        let (header, payload) = pack::frame(pack::FrameKind::Record, digest, &body);
+        writer.append(header, &payload);
+        writer.sync()?;
+        self.index().commit(writer, &[])?;
+        Ok(true)
+    }
+
     fn index(&self) -> std::sync::MutexGuard<'_, Index> {
         // A panic while holding the lock leaves the database itself consistent.
         self.index.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

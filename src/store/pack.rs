@@ -198,3 +198,32 @@ pub(super) fn read_frame(file: &mut impl Read, path: &Path) -> Result<Option<(He
     }
     Ok(Some((header, payload)))
 }
+
+/// Offset of the next sound frame at or behind `from`: where reading goes on
+/// behind a damaged one.
+pub(super) fn resync(path: &Path, from: u64) -> Result<Option<u64>, StoreError> {
+    const CHUNK: usize = 1 << 20;
+    let mut file = fsio::at(File::open(path), "can't read", path)?;
+    let (mut start, mut window) = (from, Vec::new());
+    loop {
+        fsio::at(file.seek(SeekFrom::Start(start + window.len() as u64)), "can't read", path)?;
+        let before = window.len();
+        let chunk = Read::by_ref(&mut file).take(CHUNK as u64).read_to_end(&mut window);
+        fsio::at(chunk, "can't read", path)?;
+        if window.len() == before {
+            return Ok(None);
+        }
+        for at in memchr::memmem::find_iter(&window, MAGIC) {
+            let offset = start + at as u64;
+            if let Some((header, payload)) = read_at(path, offset)?
+                && unpack(&header, payload).is_some()
+            {
+                return Ok(Some(offset));
+            }
+        }
+        // The mark may lie across two windows.
+        let keep = window.len().min(MAGIC.len() - 1);
+        start += (window.len() - keep) as u64;
+        window.drain(..window.len() - keep);
+    }
+}

@@ -15,13 +15,14 @@ use crate::fsio::tree::{Node, Tree};
 /// Something that is wrong in a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// `damaged-object`, `missing-object`, `damaged-journal`, `damaged-index`.
+    /// `damaged-object`, `missing-object`, `damaged-record`, `damaged-journal`, `damaged-index`.
     pub kind: &'static str,
     /// File or object, in words.
     pub where_: String,
     /// Key of a node that is concerned.
     pub key: Option<Digest>,
-    /// Whether it was repaired: nothing can be reused from it any more, the next run makes it anew.
+    /// Whether it was repaired: what was lost can't be reused any more and is made anew by the next
+    /// run; a record is written again.
     pub repaired: bool,
 }
 
@@ -83,8 +84,10 @@ impl Store {
                 }
             }
         }
+        let packs = index.pack_ids()?;
         drop(index);
         if full {
+            self.verify_records(&records, &packs, &mut report)?;
             self.verify_trees(&records, &bad, &mut report)?;
         }
         for run in Journal::runs(self.root())? {
@@ -99,6 +102,34 @@ impl Store {
             }
         }
         Ok(report)
+    }
+
+    /// Records whose frame in a pack is damaged are in the index only: they
+    /// are written again, so that the index can be rebuilt with them.
+    fn verify_records(
+        &self,
+        records: &[(Digest, Record)],
+        packs: &[String],
+        report: &mut VerifyReport,
+    ) -> Result<(), StoreError> {
+        let mut sound: BTreeSet<Digest> = BTreeSet::new();
+        for id in packs {
+            // A pack that is gone holds none.
+            let path = super::object::pack_path(self.root(), id);
+            if let Ok((.., staged)) = super::index::scan_pack(&path, id.clone(), 0) {
+                sound.extend(staged.iter().map(|one| one.digest));
+            }
+        }
+        for (digest, record) in records.iter().filter(|(digest, _)| !sound.contains(digest)) {
+            let repaired = self.rewrite(*digest, record)?;
+            report.problems.push(Problem {
+                kind: "damaged-record",
+                where_: format!("the record of {}", record.node),
+                key: Some(record.key),
+                repaired,
+            });
+        }
+        Ok(())
     }
 
     fn verify_trees(
