@@ -210,8 +210,25 @@ part_d() {
   done
 }
 
+# A new user: an empty folder, three commands, a real server of the registry.
+part_e() {
+  local folder=$scratch/new-user
+  rm -rf "$folder"
+  mkdir "$folder"
+  cd "$folder"
+  pl 0 e.init init
+  pl 0 e.add servers add mine -- probe mcp
+  pl 0 e.run run
+  cd "$root"
+  sed 's/^/   /' "$out/e.add"
+  pl 0 e.rows report --rows --store "$folder/.proofline"
+  pl 0 e.report report --json --store "$folder/.proofline"
+  check row "$out/e.rows" "$out/e.report" --want mine,grep,bm25
+  check left "$scratch"
+}
+
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(a b c d)
+[ ${#parts[@]} -gt 0 ] || parts=(a b c d e)
 part() {
   local name=$1 start=$SECONDS
   shift
