@@ -5,8 +5,9 @@
 //! of the reader's project, and a line `$ proofline ...` of a block marked
 //! `console` is a command. Files are written and commands are run in the order
 //! of the page, in an empty folder of its own. A command must end with exit
-//! code 0, or with the one that `# exits N` behind it says. What a page shows
-//! as output is not compared.
+//! code 0, or with the one that `# exits N` behind it says. A block marked
+//! `fresh` begins in a new empty folder. What a page shows as output is not
+//! compared.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -38,7 +39,7 @@ fn pages() -> Vec<String> {
         let Ok(entries) = fs::read_dir(root().join(folder)) else { continue };
         for entry in entries {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            if name.ends_with(".md") {
+            if Path::new(&name).extension().is_some_and(|e| e == "md") {
                 out.push(if folder.is_empty() { name } else { format!("{folder}/{name}") });
             }
         }
@@ -84,7 +85,7 @@ fn follow(page: &str) -> usize {
     let exits = regex(r"\s*# exits ([0-9])\s*$");
     let file = regex(r"\bfile=(\S+)");
     let place = tempfile::tempdir().unwrap();
-    let project = place.path().join("project");
+    let mut project = place.path().join("project");
     let bin = place.path().join("bin");
     let home = place.path().join("home");
     for folder in [&project, &bin, &home] {
@@ -93,6 +94,10 @@ fn follow(page: &str) -> usize {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_proofline"), bin.join("proofline")).unwrap();
     let mut count = 0;
     for block in blocks(&read(page)).0 {
+        if block.info.split_whitespace().any(|word| word == "fresh") {
+            project = place.path().join(format!("project-{}", block.line));
+            fsio::create_dir(&project).unwrap();
+        }
         if let Some(found) = file.captures(&block.info) {
             fsio::write_plain(&project.join(&found[1]), block.body.as_bytes()).unwrap();
         }
@@ -127,13 +132,15 @@ fn follow(page: &str) -> usize {
 
 #[test]
 fn commands_of_the_documents_run() {
-    let mut count = 0;
-    for page in pages().iter().filter(|p| p.starts_with("docs/")) {
-        let here = follow(page);
-        println!("{page}: {here} commands");
-        count += here;
+    let pages: Vec<String> = pages().into_iter().filter(|p| p.starts_with("docs/")).collect();
+    let counts: Vec<usize> = std::thread::scope(|scope| {
+        let runs: Vec<_> = pages.iter().map(|page| scope.spawn(|| follow(page))).collect();
+        runs.into_iter().map(|run| run.join().unwrap_or_else(|e| std::panic::resume_unwind(e))).collect()
+    });
+    for (page, count) in pages.iter().zip(&counts) {
+        println!("{page}: {count} commands");
     }
-    assert!(count > 20, "only {count} commands were found");
+    assert!(counts.iter().sum::<usize>() > 20, "too few commands were found");
 }
 
 /// The name by which a heading is linked to.
@@ -210,9 +217,15 @@ fn properties(value: &Value, out: &mut BTreeSet<String>) {
             if let Some(Value::Object(of)) = map.get("properties") {
                 out.extend(of.keys().cloned());
             }
-            map.values().for_each(|v| properties(v, out));
+            for inner in map.values() {
+                properties(inner, out);
+            }
         }
-        Value::Array(items) => items.iter().for_each(|v| properties(v, out)),
+        Value::Array(items) => {
+            for inner in items {
+                properties(inner, out);
+            }
+        }
         _ => {}
     }
 }
@@ -234,36 +247,40 @@ fn every_key_of_every_file_is_documented() {
     assert!(missing.is_empty(), "docs/manifest.md lacks {missing:?}");
 }
 
-/// Names of the commands that `--help` lists.
-fn commands() -> BTreeSet<String> {
+/// The commands that `--help` lists, and every one that its words name.
+fn commands() -> (BTreeSet<String>, BTreeSet<String>) {
     let help = Command::new(env!("CARGO_BIN_EXE_proofline")).arg("--help").output().unwrap();
     let text = String::from_utf8(help.stdout).unwrap();
-    let listed = text.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    listed
-        .lines()
-        .filter_map(|l| l.strip_prefix("  ")?.split(' ').next())
-        .filter(|w| !w.is_empty())
-        .map(str::to_owned)
-        .collect()
+    let table = text.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let row = regex(r"(?m)^  ([a-z]+)\b");
+    let listed: BTreeSet<String> = row.captures_iter(table).map(|c| c[1].to_owned()).collect();
+    assert!(listed.len() > 10, "{listed:?}");
+    let example = regex(r"\bproofline ([a-z]+)\b");
+    let named = listed.iter().cloned().chain(example.captures_iter(&text).map(|c| c[1].to_owned())).collect();
+    (listed, named)
 }
 
 #[test]
 fn documents_and_help_name_the_same_commands() {
-    let known = commands();
-    let used = regex(r"(?m)(?:^\$ |^|`|run --release -- )proofline(?: --store \S+)? ([a-z]+)\b");
-    let mut named = BTreeSet::new();
+    let (listed, named) = commands();
+    let in_prose = regex(r"`proofline(?: --store \S+)? ([a-z]+)\b");
+    let in_code = regex(r"(?m)^(?:\$ )?(?:cargo run --release -- |proofline (?:--store \S+ )?)([a-z]+)\b");
     let mut faults = Vec::new();
     for page in pages() {
-        for found in used.captures_iter(&read(&page)) {
-            let name = found[1].to_owned();
-            if !known.contains(&name) {
-                faults.push(format!("{page}: there is no command `proofline {name}`"));
+        let (blocks, prose) = blocks(&read(&page));
+        let of_prose = in_prose.captures_iter(&prose);
+        let of_code = blocks.iter().flat_map(|b| in_code.captures_iter(&b.body));
+        for found in of_prose.chain(of_code) {
+            if !named.contains(&found[1]) {
+                faults.push(format!("{page}: there is no command `proofline {}`", &found[1]));
             }
-            named.insert(name);
         }
     }
-    for name in known.difference(&named) {
-        faults.push(format!("no document names `proofline {name}`"));
+    let all = read("docs/scripts.md").split("## All commands").nth(1).unwrap().to_owned();
+    for name in listed {
+        if !regex(&format!(r"(?m)^\|.*`{name}\b")).is_match(&all) {
+            faults.push(format!("docs/scripts.md: no row for `proofline {name}`"));
+        }
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }

@@ -22,9 +22,15 @@ const LAYERS: [&[&str]; 7] = [
 ];
 
 /// Edges inside a layer that are allowed.
-const BESIDE: [(&str, &str); 7] = [
+const BESIDE: [(&str, &str); 11] = [
     // A tree of files is written and hashed in one pass.
     ("fsio", "digest"),
+    // Children are timed, and their logs are files.
+    ("process", "clock"),
+    ("process", "fsio"),
+    // The journal tells states and causes in the words of the formats.
+    ("event", "artifact"),
+    ("event", "manifest"),
     ("retrieve", "corpus"),
     ("retrieve", "mcp"),
     ("agent", "mcp"),
@@ -117,7 +123,9 @@ impl Paths<'_> {
             relative = true;
             rest = tail;
         }
-        if relative {
+        if segments == ["crate"] {
+            // `pub(crate)` names no module.
+        } else if relative {
             let full = std::iter::once("crate".to_owned()).chain(base).chain(rest.iter().cloned());
             self.found.insert(full.collect());
         } else {

@@ -101,8 +101,10 @@ install_servers() {
   if [ ! -e "$scratch/node.done" ]; then
     mkdir -p "$scratch/node"
     cp "$here/package.json" "$here/package-lock.json" "$scratch/node/"
-    # No package's scripts but the one that unpacks the program that its package holds.
-    tries npm ci --prefix "$scratch/node" --ignore-scripts --no-audit --no-fund --no-update-notifier
+    # Not `npm ci`: it refuses a lock file without the programs for other systems, which
+    # some registries don't have. No package's scripts but the one that unpacks the
+    # program that its package holds.
+    tries npm install --prefix "$scratch/node" --ignore-scripts --no-audit --no-fund --no-update-notifier
     tries npm rebuild --prefix "$scratch/node" --no-update-notifier @probelabs/probe
     touch "$scratch/node.done"
   fi
@@ -178,7 +180,7 @@ part_c() {
   check outcome "$out/c.allowed.json"
   results c c
   check servers "$out/c.rows" "$out/c.report" --questions "$n" --valid "grep,bm25,$real" \
-    --broken mcp-local-rag --words 'Failed to initialize Embedder'
+    --broken mcp-local-rag --words 'Failed to initialize Embedder|Check your internet connection'
   sessions c c src/flask/debughelpers.py ${real//,/ }
   check left "$scratch"
 }
@@ -208,8 +210,25 @@ part_d() {
   done
 }
 
+# A new user: an empty folder, three commands, a real server of the registry.
+part_e() {
+  local folder=$scratch/new-user
+  rm -rf "$folder"
+  mkdir "$folder"
+  cd "$folder"
+  pl 0 e.init init
+  pl 0 e.add servers add mine -- probe mcp
+  pl 0 e.run run
+  cd "$root"
+  sed 's/^/   /' "$out/e.add"
+  pl 0 e.rows report --rows --store "$folder/.proofline"
+  pl 0 e.report report --json --store "$folder/.proofline"
+  check row "$out/e.rows" "$out/e.report" --want mine,grep,bm25
+  check left "$scratch"
+}
+
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(a b c d)
+[ ${#parts[@]} -gt 0 ] || parts=(a b c d e)
 part() {
   local name=$1 start=$SECONDS
   shift

@@ -26,6 +26,8 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// Put a pipeline of your own into this folder
+    Init(Init),
     /// Check manifests, presets and datasets; show everything that is wrong at once
     Check(Check),
     /// Show which nodes would run and why; starts nothing
@@ -48,8 +50,27 @@ pub(super) enum Command {
     Replay(Replay),
     /// Draw the stages and how they need each other
     Graph(Graph),
+    /// Add, try and list MCP servers
+    Servers {
+        #[command(subcommand)]
+        command: ServersCommand,
+    },
+    /// Hold questions against the code that they are about
+    Datasets {
+        #[command(subcommand)]
+        command: DatasetsCommand,
+    },
+    /// Turn another benchmark's files into ours
+    Import {
+        #[command(subcommand)]
+        command: ImportCommand,
+    },
+    /// Pin the installed servers of a pipeline in proofline.lock
+    Lock(Lock),
     /// List the programs that the project's files name, and allow them
     Trust(Trust),
+    /// Say what of this machine, this store and the server presets can be used, and why not
+    Doctor(Doctor),
     /// Look after the store
     Store {
         #[command(subcommand)]
@@ -72,6 +93,148 @@ pub(super) struct Pipeline {
     /// Set a parameter (lists split at commas), or a repository's source: corpus.NAME=PATH|pypi:flask==3.1.0|git:URL@COMMIT
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub(super) sets: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Init {
+    /// Take this code as the corpus, with starter questions made from its symbols [default: the shipped sample]
+    #[arg(long, value_name = "PATH")]
+    pub(super) repo: Option<PathBuf>,
+    /// Name of the pipeline, and with --repo of the repository [default: the folder's name]
+    #[arg(long, value_name = "NAME")]
+    pub(super) name: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ServersCommand {
+    /// Start a server once on the sample corpus, and write the preset that runs use
+    #[command(after_help = ADD_HELP)]
+    Add(ServersAdd),
+    /// Start a server once on the sample corpus and show what is seen; writes nothing
+    Probe(ServersProbe),
+    /// List the project's presets and the shipped ones
+    List(Json),
+}
+
+const ADD_HELP: &str = "\
+COMMAND is started in a copy of the corpus. `{corpus}` in it becomes the path of that copy, `{state}` a
+folder for the server's index, `{port}` a free port. Naming the command is the permission to start it.
+
+  proofline servers add mine -- my-server --root {corpus}
+  proofline servers add mine --env LOG=off --secret MY_KEY -- node server.js
+  proofline servers add mine --url http://127.0.0.1:{port}/mcp -- my-server --port {port}";
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Tried {
+    /// Tool that answers questions [default: detected]
+    #[arg(long, value_name = "TOOL")]
+    pub(super) query_tool: Option<String>,
+    /// Tool that indexes the corpus, or `none` [default: detected]
+    #[arg(long, value_name = "TOOL")]
+    pub(super) ingest_tool: Option<String>,
+    /// Variable that the server sees; it sees no others but PATH, HOME and the like
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    pub(super) env: Vec<String>,
+    /// Variable of yours that is passed on by name; its value is recorded nowhere
+    #[arg(long = "secret", value_name = "NAME")]
+    pub(super) secrets: Vec<String>,
+    /// Address of a server that speaks streamable HTTP
+    #[arg(long, value_name = "URL")]
+    pub(super) url: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ServersAdd {
+    /// Name of the preset and of its row in reports
+    pub(super) name: String,
+    #[command(flatten)]
+    pub(super) tried: Tried,
+    /// The server's command
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "url")]
+    pub(super) command: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ServersProbe {
+    #[command(flatten)]
+    pub(super) tried: Tried,
+    /// Allow the programs that the preset names without asking
+    #[arg(long)]
+    pub(super) trust: bool,
+    /// Name or file of a preset, or a server's command
+    #[arg(
+        value_name = "NAME|COMMAND",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "url"
+    )]
+    pub(super) target: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum DatasetsCommand {
+    /// Check that files exist and that symbols are defined where questions claim it
+    Verify(DatasetsVerify),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct DatasetsVerify {
+    /// Folder with repos.toml and questions/ [default: the project's datasets/, else the shipped ones]
+    pub(super) dir: Option<PathBuf>,
+    /// Bring in corpora that are not here yet
+    #[arg(long)]
+    pub(super) fetch: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ImportCommand {
+    /// Repositories, questions and server configurations of the rag-bench family
+    RagBench(ImportRagBench),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ImportRagBench {
+    /// Folder of the benchmark, or its folder `datasets`
+    pub(super) path: PathBuf,
+    /// Folder to write into
+    #[arg(long, value_name = "DIR", default_value = "imported/rag-bench")]
+    pub(super) into: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Lock {
+    #[command(flatten)]
+    pub(super) pipeline: Pipeline,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Doctor {
+    /// Presets to look at [default: the project's and the shipped ones]
+    pub(super) names: Vec<String>,
+    /// Start the servers that can be used, and list their tools
+    #[arg(long)]
+    pub(super) start: bool,
+    /// Allow the programs that the project's presets name without asking
+    #[arg(long)]
+    pub(super) trust: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]

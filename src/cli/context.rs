@@ -12,18 +12,22 @@ use crate::corpus::Corpora;
 use crate::diag::Diagnostic;
 use crate::manifest::load;
 use crate::manifest::lock::Lock;
+use crate::manifest::project::{MARKS, Project};
 use crate::plan::compile::{Catalog, Request, compile};
 use crate::plan::compiled::Compiled;
 use crate::plan::expand::Graph;
 use crate::plan::select::{select, with_needs};
 use crate::store::Store;
 use crate::store::journal::Journal;
-use crate::{fsio, grade, retrieve};
+use crate::{fsio, grade, process, retrieve};
 
 /// Name of the store's folder.
 const STORE: &str = ".proofline";
 /// Name of the lock file, in the project's root.
 pub(super) const LOCK: &str = "proofline.lock";
+
+/// The pipeline that is meant when none is named, relative to the project.
+pub(super) const MAIN: &str = "pipelines/main.toml";
 
 /// The working directory.
 pub(super) fn cwd() -> Result<PathBuf, CliError> {
@@ -61,13 +65,41 @@ fn layer_name(layer: grade::Layer) -> &'static str {
     }
 }
 
-/// `NAME=VALUE` pairs.
+/// The project of a working directory: itself when it has the default
+/// pipeline, else the nearest folder above with a mark of a project, else itself.
+pub(super) fn project() -> Result<Project, CliError> {
+    let cwd = cwd()?;
+    let marked = || cwd.ancestors().find(|f| MARKS.iter().any(|mark| f.join(mark).exists()));
+    let root = if cwd.join(MAIN).is_file() { cwd.clone() } else { marked().unwrap_or(&cwd).to_owned() };
+    Ok(Project { root, cwd })
+}
+
+/// The folders in which programs are looked for.
+pub(super) fn search_path() -> String {
+    process::base_env(Path::new("/"), Path::new("/")).remove("PATH").unwrap_or_default()
+}
+
+/// A runtime for one command that starts children.
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| CliError::Infrastructure(e.to_string()))
+}
+
+/// Parameters and sources as typed.
 pub(super) fn sets(words: &[String]) -> Result<Vec<(String, String)>, CliError> {
+    pairs("--set", words)
+}
+
+/// `NAME=VALUE` pairs of an option.
+pub(super) fn pairs(option: &str, words: &[String]) -> Result<Vec<(String, String)>, CliError> {
     words
         .iter()
         .map(|word| match word.split_once('=') {
             Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-            _ => Err(CliError::Usage(format!("--set {word}: write NAME=VALUE"))),
+            _ => Err(CliError::Usage(format!("{option} {word}: write NAME=VALUE"))),
         })
         .collect()
 }

@@ -6,20 +6,29 @@
 mod args;
 mod check;
 mod context;
+mod datasets;
+mod doctor;
 mod exit;
+mod import;
+mod init;
 mod inspect;
+mod lock;
 mod out;
+mod package;
 mod plan;
+mod probe;
 mod progress;
 pub mod render;
 mod report;
 mod run;
+mod servers;
+mod starter;
 mod store;
 mod trust;
 
 use clap::Parser;
 
-use args::{Args, Command, StoreCommand};
+use args::{Args, Command, DatasetsCommand, ImportCommand, ServersCommand, StoreCommand};
 use out::Out;
 
 /// Runs the program on the process's arguments; gives its exit code.
@@ -48,6 +57,7 @@ pub fn main() -> u8 {
 fn dispatch(args: Args, out: &Out) -> Result<u8, exit::CliError> {
     let store = args.store.as_deref();
     match args.command {
+        Command::Init(command) => init::init(&command, out),
         Command::Check(command) => check::check(&command, out),
         Command::Graph(command) => plan::graph(&command, out),
         Command::Schema(command) => check::schema(&command, out),
@@ -60,6 +70,17 @@ fn dispatch(args: Args, out: &Out) -> Result<u8, exit::CliError> {
         Command::Show(command) => inspect::show(&command, store, out),
         Command::Why(command) => plan::why(&command, store, out),
         Command::Replay(command) => run::replay(&command, store, out),
+        Command::Servers { command } => match command {
+            ServersCommand::Add(command) => servers::add(&command, store, out),
+            ServersCommand::Probe(command) => servers::probe(&command, store, out),
+            ServersCommand::List(command) => servers::list(&command, out),
+        },
+        Command::Datasets { command: DatasetsCommand::Verify(command) } => {
+            datasets::verify(&command, store, out)
+        }
+        Command::Import { command: ImportCommand::RagBench(command) } => import::rag_bench(&command, out),
+        Command::Lock(command) => lock::lock(&command, out),
+        Command::Doctor(command) => doctor::doctor(&command, store, out),
         Command::Trust(command) => trust::trust(&command, store, out),
         Command::Store { command } => match command {
             StoreCommand::Verify(command) => store::verify(&command, store, out),

@@ -10,7 +10,9 @@ use super::args;
 use super::context;
 use super::exit::CliError;
 use super::out::Out;
+use crate::digest::Digest;
 use crate::fsio::{self, Durability};
+use crate::manifest::server::Server;
 use crate::plan::compiled::{Compiled, Work};
 use crate::stage::identity::file_of;
 
@@ -20,33 +22,48 @@ const FILE: &str = "trusted";
 /// word of a command, and with it a script of the project.
 pub(super) fn programs(pipeline: &Compiled, shipped_pipeline: bool) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
-    let mut add = |words: &[String], base: &Path| {
-        let Some(first) = words.first() else { return };
-        if first == "{proofline}" {
-            return;
-        }
-        let script = words[1..].iter().find(|word| file_of(word, base).is_some());
-        out.insert(match script {
-            Some(script) => format!("{first} {script}"),
-            None => first.clone(),
-        });
-    };
     for arm in &pipeline.arms {
         // A shipped preset is ours; who names it on the command line has chosen it.
         let (Some(preset), Some(_)) = (&arm.server, &arm.preset_dir) else { continue };
-        add(&preset.command, arm.base(&pipeline.root));
-        for step in &preset.pre_ingest {
-            add(&step.run, arm.base(&pipeline.root));
-        }
+        out.extend(of_preset(preset, arm.base(&pipeline.root)));
     }
     if !shipped_pipeline {
         for stage in &pipeline.stages {
             if let Work::Command(command) = &stage.work {
-                add(&command.run, &pipeline.root);
+                out.extend(program(&command.run, &pipeline.root));
             }
         }
     }
     out
+}
+
+/// Programs that a preset starts: its server and what is run before it.
+pub(super) fn of_preset(preset: &Server, root: &Path) -> BTreeSet<String> {
+    let steps = preset.pre_ingest.iter().map(|step| &step.run);
+    [&preset.command].into_iter().chain(steps).filter_map(|words| program(words, root)).collect()
+}
+
+/// Characters of code in a command that are shown.
+const CODE: usize = 100;
+
+/// How a command is listed: its program, with the script of the project or
+/// the code that it is given; none for proofline itself.
+fn program(words: &[String], root: &Path) -> Option<String> {
+    let first = words.first().filter(|first| *first != "{proofline}")?;
+    let coded = words.iter().position(|word| matches!(word.as_str(), "-c" | "-e" | "-lc"));
+    if let Some(code) = coded.and_then(|at| words.get(at + 1)) {
+        // One line, and its digest where the line doesn't say all: another code is another answer.
+        let line = code.split_whitespace().collect::<Vec<_>>().join(" ");
+        let shown: String = line.chars().take(CODE).collect();
+        let rest = if shown == *code {
+            String::new()
+        } else {
+            format!("... ({})", Digest::of(code.as_bytes()).short())
+        };
+        return Some(format!("{first} -c {shown}{rest}"));
+    }
+    let script = words[1..].iter().find(|word| file_of(word, root).is_some());
+    Some(script.map_or_else(|| first.clone(), |script| format!("{first} {script}")))
 }
 
 fn known(store: &Path) -> BTreeSet<String> {
@@ -58,20 +75,29 @@ fn known(store: &Path) -> BTreeSet<String> {
 pub(super) fn allow(store: &Path, programs: &BTreeSet<String>) -> Result<(), CliError> {
     let mut all = known(store);
     all.extend(programs.iter().cloned());
-    let text: String = all.iter().map(|line| format!("{line}\n")).collect();
+    let text = all.into_iter().fold(String::new(), |text, line| text + &line + "\n");
     fsio::write_atomic(&store.join(FILE), text.as_bytes(), Durability::Synced)?;
     Ok(())
 }
 
 /// Asks once for programs that are not allowed yet.
 pub(super) fn ensure(pipeline: &Compiled, store: &Path, yes: bool, out: &Out) -> Result<(), CliError> {
+    ensure_all(&programs(pipeline, is_shipped(pipeline)), store, yes, out)
+}
+
+/// Asks once for those of the programs that are not allowed yet.
+pub(super) fn ensure_all(
+    programs: &BTreeSet<String>,
+    store: &Path,
+    yes: bool,
+    out: &Out,
+) -> Result<(), CliError> {
     let trusted = known(store);
-    let fresh: BTreeSet<String> =
-        programs(pipeline, is_shipped(pipeline)).into_iter().filter(|p| !trusted.contains(p)).collect();
+    let fresh: BTreeSet<String> = programs.iter().filter(|p| !trusted.contains(*p)).cloned().collect();
     if fresh.is_empty() {
         return Ok(());
     }
-    let list: String = fresh.iter().map(|p| format!("\n  {p}")).collect();
+    let list = fresh.iter().fold(String::new(), |text, program| text + "\n  " + program);
     if yes || out.ask(&format!("The project's files name programs that will be started:{list}\nAllow them?"))
     {
         return allow(store, &fresh);

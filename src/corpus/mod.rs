@@ -20,7 +20,6 @@ mod known;
 mod links;
 mod registry;
 mod remote;
-mod source;
 mod staging;
 mod stamps;
 pub mod symbols;
@@ -32,10 +31,12 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
+pub use crate::manifest::origin::{
+    FORMS, Source, SourceError, archive as archive_source, is_archive_name, parse_set,
+};
 pub use copy::check_copy;
 pub use error::CorpusError;
 pub use known::known_answer;
-pub use source::{FORMS, Source, SourceError, archive as archive_source, is_archive_name, parse_set};
 pub use staging::Limits;
 pub use verify::{Place, Problem, verify};
 
@@ -45,6 +46,7 @@ use staging::{Policy, Staging};
 use crate::digest::Digest;
 use crate::fsio::tree::{self, Tree};
 use crate::fsio::{self, Scratch};
+use crate::manifest::origin as source;
 use crate::shipped;
 
 /// A corpus that is there.

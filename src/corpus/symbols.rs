@@ -6,6 +6,8 @@
 
 mod rules;
 #[cfg(test)]
+mod table_tests;
+#[cfg(test)]
 mod tests;
 mod walk;
 

@@ -14,7 +14,7 @@ use crate::corpus::{Corpora, Corpus, Source};
 use crate::digest::Digest;
 use crate::fsio::tree;
 use crate::manifest::lock::Lock;
-use crate::plan::compiled::{Compiled, Source as PlanSource};
+use crate::plan::compiled::Compiled;
 use crate::plan::key;
 use crate::stage::identity;
 
@@ -39,27 +39,8 @@ pub struct World {
     known: RefCell<HashMap<PathBuf, (Stat, Digest)>>,
 }
 
-/// A plan's source as the corpus module takes it.
-#[must_use]
-pub fn source(of: &PlanSource) -> Source {
-    match of {
-        PlanSource::Embedded(name) => Source::Embedded(name.clone()),
-        PlanSource::Folder(path) => Source::Folder(path.clone()),
-        PlanSource::Checkout { path, commit } => {
-            Source::Checkout { path: path.clone(), commit: commit.clone() }
-        }
-        PlanSource::Git { url, commit } => Source::Git { url: url.clone(), commit: commit.clone() },
-        PlanSource::Archive { registry, name, version, sha256 } => Source::Archive {
-            registry: *registry,
-            name: name.clone(),
-            version: version.clone(),
-            sha256: sha256.clone(),
-        },
-    }
-}
-
 /// Repositories whose corpora the pipeline's nodes need.
-fn needed(pipeline: &Compiled) -> impl Iterator<Item = (&String, Source, Option<&str>)> {
+fn needed(pipeline: &Compiled) -> impl Iterator<Item = (&String, &Source, Option<&str>)> {
     let axis = pipeline.axes.iter().find(|a| a.name == crate::manifest::axis::REPO);
     let named: Vec<&String> = axis.map(|a| a.values.iter().map(|v| &v.text).collect()).unwrap_or_default();
     let any = pipeline.stages.iter().any(|s| matches!(s.kind(), "ingest" | "session"));
@@ -67,7 +48,7 @@ fn needed(pipeline: &Compiled) -> impl Iterator<Item = (&String, Source, Option<
         .repos
         .iter()
         .filter(move |(name, _)| any && named.contains(name))
-        .map(|(name, r)| (name, source(&r.source), r.entry.subdir.as_deref()))
+        .map(|(name, r)| (name, &r.source, r.entry.subdir.as_deref()))
 }
 
 /// Brings in all corpora that the pipeline needs.
@@ -78,7 +59,7 @@ pub fn fetch(pipeline: &Compiled, corpora: &Corpora) -> Result<BTreeMap<String, 
     let mut out = BTreeMap::new();
     for (name, source, subdir) in needed(pipeline) {
         let corpus = corpora
-            .fetch(name, &source, subdir)
+            .fetch(name, source, subdir)
             .map_err(|source| EngineError::Corpus { repo: name.clone(), source })?;
         out.insert(name.clone(), corpus);
     }
@@ -89,7 +70,7 @@ pub fn fetch(pipeline: &Compiled, corpora: &Corpora) -> Result<BTreeMap<String, 
 #[must_use]
 pub fn peek(pipeline: &Compiled, corpora: &Corpora) -> BTreeMap<String, Digest> {
     needed(pipeline)
-        .filter_map(|(name, source, subdir)| Some((name.clone(), corpora.peek(&source, subdir)?)))
+        .filter_map(|(name, source, subdir)| Some((name.clone(), corpora.peek(source, subdir)?)))
         .collect()
 }
 

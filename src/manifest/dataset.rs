@@ -4,6 +4,8 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::pipeline::Profile;
+
 /// The repositories of a dataset.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -111,6 +113,9 @@ pub struct QuestionSet {
     /// The repository's name in `repos.toml`.
     #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"), extend("x-words" = super::names::SLUG_WORDS))]
     pub repo: String,
+    /// Whose rules its ground truth was written for; graded by them unless the stage names others.
+    #[serde(default)]
+    pub profile: Option<Profile>,
     /// Questions asked before the clock starts and thrown away.
     #[serde(default)]
     pub warmup: Vec<Warmup>,

@@ -11,6 +11,7 @@ pub mod kind;
 pub mod load;
 pub mod lock;
 pub mod names;
+pub mod origin;
 pub mod path;
 pub mod pipeline;
 pub mod prices;

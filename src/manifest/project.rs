@@ -53,6 +53,12 @@ pub fn is_path(text: &str) -> bool {
     text.contains('/') || text.contains('\\') || Path::new(text).extension().is_some_and(|e| e == "toml")
 }
 
+/// Whether a path is plain words joined by `/`: relative, without `.` and `..`.
+#[must_use]
+pub fn is_plain(path: &str) -> bool {
+    fsio::tree::plain(path).is_ok()
+}
+
 /// Why a file could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
@@ -188,6 +194,24 @@ impl Project {
             return Err(outside());
         }
         Ok(full)
+    }
+
+    /// Whether there is a file or folder.
+    #[must_use]
+    pub fn exists(&self, path: &Path) -> bool {
+        self.cwd.join(path).exists()
+    }
+
+    /// Whether there is a folder; a relative path is taken from the working directory.
+    #[must_use]
+    pub fn is_folder(&self, path: &Path) -> bool {
+        self.cwd.join(path).is_dir()
+    }
+
+    /// Whether the project holds a file of this path, relative to its root.
+    #[must_use]
+    pub fn holds_file(&self, path: &str) -> bool {
+        is_plain(path) && self.root.join(path).is_file()
     }
 
     /// The name that stands nearest to that of `path` in its folder.

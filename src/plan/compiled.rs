@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::manifest::dataset::{QuestionSet, Repo};
+pub use crate::manifest::origin::Source;
 use crate::manifest::pipeline::{
     Bound, Disclosure, Effect, Experiment, Kind, Limits, Output, Pool, Profile, Retry, Start,
 };
@@ -62,40 +63,6 @@ pub struct Repository {
     /// Its questions; empty when it has no file of them. Where the pipeline has an axis of
     /// questions, only those that are on it.
     pub questions: QuestionSet,
-}
-
-/// Where a corpus comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// Compiled into the program: the files below `datasets/NAME/`.
-    Embedded(String),
-    /// A folder.
-    Folder(std::path::PathBuf),
-    /// A local git repository at a commit (a full or short hash, or a tag).
-    Checkout {
-        /// The repository.
-        path: std::path::PathBuf,
-        /// The commit.
-        commit: String,
-    },
-    /// A git address at a commit.
-    Git {
-        /// The address.
-        url: String,
-        /// The commit, 40 hex digits.
-        commit: String,
-    },
-    /// A registry's archive.
-    Archive {
-        /// Which registry's client.
-        registry: crate::manifest::server::Registry,
-        /// Name of the package.
-        name: String,
-        /// Version.
-        version: String,
-        /// SHA-256 of the archive, hex; none when the user named the source by `--set`.
-        sha256: Option<String>,
-    },
 }
 
 /// One condition of the experiment.

@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_an_error() {
         assert!(matches!(render_value("{{ params.none }}", &vars()), Err(TemplateError::Undefined { .. })));
-        assert!(matches!(render_value("a{{ none }}", &vars()), Err(TemplateError::Undefined { .. })));
+        assert!(matches!(render_value("a{{ nothing }}", &vars()), Err(TemplateError::Undefined { .. })));
         assert!(matches!(render_value("{{ params.", &vars()), Err(TemplateError::Syntax { .. })));
         assert!(matches!(render_value("{{ x | nofilter }}", &vars()), Err(TemplateError::Syntax { .. })));
         let include = render_value("{% include 'x' %}{{ params.n }}", &vars());

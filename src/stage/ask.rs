@@ -135,7 +135,7 @@ fn looks_like_code(word: &str, first: bool) -> bool {
 /// Fills a tool's arguments. A text that is one placeholder becomes the value
 /// itself (a number stays a number); placeholders inside a text are replaced.
 #[must_use]
-pub(super) fn arguments(tool: &ToolUse, values: &[(&str, Value)]) -> Map<String, Value> {
+pub(crate) fn arguments(tool: &ToolUse, values: &[(&str, Value)]) -> Map<String, Value> {
     tool.args.iter().map(|(name, value)| (name.clone(), fill(value, values))).collect()
 }
 

@@ -8,8 +8,8 @@ use super::{Artifact, Failure, Job, questions};
 use crate::artifact::{AnswerRow, IngestFacts, Timing, part};
 use crate::grade::{self, GraderDef, Inputs};
 use crate::manifest::dataset::Question;
-use crate::manifest::pipeline::{Cause, Kind as StageKind};
-use crate::plan::compiled::Work;
+use crate::manifest::pipeline::{Cause, Kind as StageKind, Profile};
+use crate::plan::compiled::{Repository, Work};
 use crate::plan::key::{At, Kind, NoRecipe, Upstream};
 use crate::store::PartContent;
 
@@ -43,6 +43,7 @@ impl Kind for Grade {
             questions(at.pipeline, at.cell).iter().map(|q| task_fields(q, &fields)).collect();
         let mut out = Map::new();
         out.insert("graders".to_owned(), json!(versions));
+        let profile = rules(*profile, super::repository(at.pipeline, at.cell));
         out.insert("profile".to_owned(), json!(profile));
         out.insert("parts".to_owned(), json!(parts));
         out.insert("tasks".to_owned(), json!(tasks));
@@ -56,6 +57,15 @@ impl Kind for Grade {
 
 fn definition(name: &str) -> Result<&'static GraderDef, String> {
     grade::grader(name).ok_or_else(|| format!("there is no grader `{name}`"))
+}
+
+/// Whose rules: the stage's own, or where it names none those that the
+/// repository's ground truth was written for.
+fn rules(stage: Profile, repository: Option<&Repository>) -> Profile {
+    match stage {
+        Profile::Default => repository.and_then(|r| r.questions.profile).unwrap_or_default(),
+        named @ Profile::RagBench => named,
+    }
 }
 
 /// The fields of a question that graders read, and its id.
@@ -100,7 +110,8 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
     let names: Vec<&str> = graders.iter().map(String::as_str).collect();
     let inputs =
         Inputs { questions: &asked, rows: rows.as_deref(), timing: timing.as_ref(), ingest: ingest.as_ref() };
+    let profile = rules(*profile, super::repository(&job.pipeline, &job.cell));
     let grades =
-        grade::grade(&names, inputs, *profile).map_err(|e| Failure::new(Cause::Output, e.to_string()))?;
+        grade::grade(&names, inputs, profile).map_err(|e| Failure::new(Cause::Output, e.to_string()))?;
     Ok(Artifact::done(vec![(part::GRADES.to_owned(), PartContent::Bytes(crate::artifact::to_json(&grades)))]))
 }

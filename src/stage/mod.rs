@@ -4,7 +4,7 @@
 //! nothing of other nodes, of scheduling or of reports.
 
 mod aggregate;
-mod ask;
+pub(crate) mod ask;
 mod command;
 mod grade;
 pub mod identity;

@@ -115,6 +115,23 @@ def servers(args):
         print(f"   {arm:18} error  {own[0]['codes']}: {' '.join(own[0]['error'].split())[:150]}")
 
 
+def row(args):
+    """Servers that each have a row of valid cells in a report, as many as the others."""
+    rows, metrics = lines(args.rows), metrics_of(load(args.report))
+    counts = set()
+    for arm in args.want.split(","):
+        own = [row for row in rows if row["arm"] == arm]
+        odd = [row for row in own if row["state"] != "valid"]
+        if not own or odd:
+            fail(f"{arm}: {len(own)} rows, {len(odd)} not valid, such as {json.dumps(odd[:1])[:800]}")
+        if not metrics[arm]["hit@10"]["value"]:
+            fail(f"{arm}: hit@10 is {metrics[arm]['hit@10']}")
+        counts.add(len(own))
+        print(f"   {arm:18} hit@10 {metrics[arm]['hit@10']['value']:.3f} over {len(own)} rows")
+    if len(counts) != 1:
+        fail(f"arms have different numbers of rows: {counts}")
+
+
 def session(args):
     """Facts and raw replies of one server's session: nothing left, nothing touched, the known answer in its own words."""
     facts, replies = load(args.facts), lines(args.replies)
@@ -228,6 +245,7 @@ def main():
     command(unpin, "source", "into", "repo")
     command(outcome, "file", state=(str, "complete"), exit=(int, 0), executed=(int, None))
     command(servers, "rows", "report", questions=(int, 0), valid=(str, ""), broken=(str, ""), words=(str, "."))
+    command(row, "rows", "report", want=(str, ""))
     command(session, "arm", "facts", "replies", "file")
     command(left, "folder")
     command(loopback)

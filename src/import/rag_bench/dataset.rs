@@ -299,6 +299,8 @@ fn questions(
 ) -> String {
     let mut doc = Doc::with_schema("../../schemas/questions.json");
     doc.pair("format", 1).pair("repo", repo);
+    doc.comment("Its expectations were written for that benchmark's way of scoring.");
+    doc.pair("profile", "rag-bench");
     for warmup in warmups {
         // The same lines serve every repository, and an id may occur only once.
         doc.element(&["warmup"]);

@@ -398,6 +398,7 @@ mod tests {
         QuestionSet {
             format: 1,
             repo: "r".to_owned(),
+            profile: None,
             warmup: Vec::new(),
             question: (0..n).map(question).collect(),
         }

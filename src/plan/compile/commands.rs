@@ -9,9 +9,9 @@ use super::params::Params;
 use super::{Cx, Unknown, short, texts};
 use crate::artifact::part;
 use crate::diag::{Diagnostic, Place, nearest};
-use crate::fsio::tree;
 use crate::manifest::path::KeyPath;
 use crate::manifest::pipeline;
+use crate::manifest::project::is_plain;
 use crate::plan::compiled::Command;
 use crate::plan::template::{self, Reference};
 
@@ -191,7 +191,7 @@ fn input_is_there(cx: &mut Cx<'_>, input: &str, path: &KeyPath) -> bool {
         }
         return true;
     }
-    if full.exists() {
+    if cx.project.exists(&full) {
         return true;
     }
     let help = match cx.project.nearest_beside(&full) {
@@ -204,7 +204,7 @@ fn input_is_there(cx: &mut Cx<'_>, input: &str, path: &KeyPath) -> bool {
 
 fn output_path(cx: &mut Cx<'_>, written: &str, rendered: &[String], path: &KeyPath, outputs: &mut Outputs) {
     let place = cx.at(path);
-    if let Some(bad) = rendered.iter().find(|text| tree::plain(text).is_err()) {
+    if let Some(bad) = rendered.iter().find(|text| !is_plain(text)) {
         let help = "write a path below the command's working directory, with `/` and without `..`";
         cx.error(
             "bad-path",
@@ -245,7 +245,7 @@ fn overlap(a: &str, b: &str) -> bool {
 fn forgotten_inputs(cx: &mut Cx<'_>, wire: &pipeline::Stage, path: &KeyPath) {
     for (at, text) in wire.run.iter().enumerate() {
         let plain = text.strip_prefix("./").unwrap_or(text);
-        if text.contains("{{") || tree::plain(plain).is_err() || !cx.project.root.join(plain).is_file() {
+        if text.contains("{{") || !cx.project.holds_file(plain) {
             continue;
         }
         let covers = |input: &String| {

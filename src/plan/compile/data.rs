@@ -14,7 +14,7 @@ use crate::manifest::dataset::{QuestionSet, Repo, Repos};
 use crate::manifest::dataset_check::archive;
 use crate::manifest::load;
 use crate::manifest::path::KeyPath;
-use crate::manifest::project::{Found, Origin, ProjectError, is_path};
+use crate::manifest::project::{Found, Origin, ProjectError, is_path, is_plain};
 use crate::manifest::server::{Server, Transport};
 use crate::manifest::source::Document;
 use crate::plan::compiled::{Repository, Source, Work};
@@ -252,7 +252,7 @@ impl Data {
     fn preset_by_name(&self, cx: &mut Cx<'_>, name: &str, place: &Place) -> Option<Found> {
         let file = format!("{SERVERS}/{name}.toml");
         let known = || cx.project.names_in(SERVERS, self.folder.as_slice());
-        if crate::fsio::tree::plain(&file).is_ok() {
+        if is_plain(&file) {
             let own = self.folder.as_ref().map_or(Ok(None), |folder| cx.project.own(folder, &file));
             let found = own.and_then(|own| own.map_or_else(|| cx.project.find(&file), |own| Ok(Some(own))));
             match found {
@@ -371,7 +371,7 @@ fn source(cx: &mut Cx<'_>, dataset: &Dataset, name: &str, entry: &Repo) -> Optio
                     return None;
                 }
             };
-            if !full.is_dir() {
+            if !cx.project.is_folder(&full) {
                 let message =
                     format!("the folder `{}` of repository `{name}` isn't there", cx.project.show(&full));
                 cx.error("no-folder", message, place(), help);
@@ -386,9 +386,15 @@ fn source(cx: &mut Cx<'_>, dataset: &Dataset, name: &str, entry: &Repo) -> Optio
 }
 
 fn questions(cx: &mut Cx<'_>, dataset: &Dataset, name: &str) -> Option<QuestionSet> {
-    let none = QuestionSet { format: 1, repo: name.to_owned(), warmup: Vec::new(), question: Vec::new() };
+    let none = QuestionSet {
+        format: 1,
+        repo: name.to_owned(),
+        profile: None,
+        warmup: Vec::new(),
+        question: Vec::new(),
+    };
     let file = format!("questions/{name}.toml");
-    if crate::fsio::tree::plain(&file).is_err() {
+    if !is_plain(&file) {
         return Some(none);
     }
     let found = match &dataset.base {
@@ -440,7 +446,7 @@ fn check_inputs(cx: &mut Cx<'_>, server: &Server, document: &Document, dir: &std
         let place = document.value_place(&KeyPath::of(&["inputs"]).index(at));
         let help = format!("inputs are files and folders, relative to `{}`", cx.project.show(dir));
         match cx.project.inside(dir, input) {
-            Ok(full) if full.exists() || input.contains('*') => continue,
+            Ok(full) if cx.project.exists(&full) || input.contains('*') => continue,
             Ok(_) => cx.error("no-input", format!("there is no file `{}`", short(input)), place, help),
             Err(error) => cx.error("bad-path", error.to_string(), place, help),
         }

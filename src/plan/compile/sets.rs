@@ -6,8 +6,7 @@ use std::path::Path;
 use super::{Cx, short};
 use crate::diag::Place;
 use crate::manifest::names::is_slug;
-use crate::manifest::server::Registry;
-use crate::plan::compiled::Source;
+use crate::manifest::origin::{FORMS, Source, parse_set};
 
 /// How the command line is named in diagnostics.
 const PATH: &str = "--set";
@@ -94,62 +93,22 @@ impl Sets {
     }
 }
 
-const FORMS: &str = "write a folder's PATH, PATH@COMMIT for a local checkout, pypi:NAME==VERSION, npm:NAME@VERSION, crate:NAME@VERSION or git:URL@COMMIT";
-
-/// Where a corpus comes from, as typed: `PATH`, `PATH@COMMIT`, `pypi:N==V`,
-/// `npm:N@V`, `crate:N@V` or `git:URL@COMMIT`.
+/// Where a corpus comes from, as typed; what it names on this machine must be there.
 fn source(text: &str, cwd: &Path) -> Result<Source, String> {
-    let registries =
-        [("pypi:", Registry::Pypi, "=="), ("npm:", Registry::Npm, "@"), ("crate:", Registry::Crate, "@")];
-    for (prefix, registry, sign) in registries {
-        let Some(rest) = text.strip_prefix(prefix) else { continue };
-        let (name, version) = rest
-            .rsplit_once(sign)
-            .filter(|(name, version)| !name.is_empty() && plain_version(version))
-            .ok_or_else(|| format!("`{}` doesn't name a package with its version", short(text)))?;
-        return Ok(Source::Archive {
-            registry,
-            name: name.to_owned(),
-            version: version.to_owned(),
-            sha256: None,
-        });
-    }
-    if let Some(rest) = text.strip_prefix("git:") {
-        let (url, commit) = rest
-            .rsplit_once('@')
-            .filter(|(url, commit)| !url.is_empty() && is_commit(commit))
-            .ok_or_else(|| format!("`{}` doesn't end in `@` and a commit of 40 hex digits", short(text)))?;
-        return Ok(Source::Git { url: url.to_owned(), commit: commit.to_owned() });
-    }
-    if text.is_empty() || text.contains('\0') {
-        return Err("there is no source".to_owned());
-    }
-    let path = cwd.join(text);
-    if path.is_dir() {
-        return Ok(Source::Folder(path));
-    }
-    if let Some((folder, commit)) = text.rsplit_once('@') {
-        let path = cwd.join(folder);
-        let word = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
-        if path.is_dir() && !commit.is_empty() && !commit.starts_with('-') && commit.chars().all(word) {
-            return Ok(Source::Checkout { path, commit: commit.to_owned() });
+    let source = parse_set(text, cwd).map_err(|error| error.to_string())?;
+    match &source {
+        Source::Folder(path) | Source::Checkout { path, .. } if !path.is_dir() => {
+            Err(format!("there is no folder `{}`", short(text)))
         }
+        Source::File(path) if !path.is_file() => Err(format!("there is no archive `{}`", short(text))),
+        _ => Ok(source),
     }
-    Err(format!("there is no folder `{}`", short(text)))
-}
-
-fn is_commit(text: &str) -> bool {
-    text.len() == 40 && text.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c))
-}
-
-fn plain_version(text: &str) -> bool {
-    let word = |c: char| c.is_ascii_alphanumeric() || "._+-!".contains(c);
-    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(word)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::server::Registry;
 
     #[test]
     fn sources_read_as_typed() {
@@ -164,8 +123,8 @@ mod tests {
         assert_eq!(source("npm:@scope/pkg@1.0.0", cwd), Ok(archive(Registry::Npm, "@scope/pkg", "1.0.0")));
         assert_eq!(source("crate:ripgrep@14.1.0", cwd), Ok(archive(Registry::Crate, "ripgrep", "14.1.0")));
         let commit = "0123456789abcdef0123456789abcdef01234567";
-        let git = Source::Git { url: "ssh://git@example.org/x".to_owned(), commit: commit.to_owned() };
-        assert_eq!(source(&format!("git:ssh://git@example.org/x@{commit}"), cwd), Ok(git));
+        let git = Source::Git { url: "https://example.org/x".to_owned(), commit: commit.to_owned() };
+        assert_eq!(source(&format!("git:https://example.org/x@{commit}"), cwd), Ok(git));
         assert_eq!(source("src", cwd), Ok(Source::Folder(cwd.join("src"))));
         let checkout = Source::Checkout { path: cwd.join("src"), commit: "v1.0".to_owned() };
         assert_eq!(source("src@v1.0", cwd), Ok(checkout));
@@ -177,6 +136,7 @@ mod tests {
             "git:https://example.org/x@main",
             "pypi:flask==--x",
             "src@--x",
+            "nothing.tar.gz",
         ] {
             assert!(source(bad, cwd).is_err(), "{bad}");
         }

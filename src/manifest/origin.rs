@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::manifest::server::Registry;
+use super::server::Registry;
 
 /// Where a corpus comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,15 +72,15 @@ pub enum SourceError {
 }
 
 /// The forms of a source, for messages.
-pub const FORMS: &str = "write a path, PATH@COMMIT for a local checkout, pypi:NAME==VERSION, npm:NAME@VERSION, crate:NAME@VERSION or git:URL@COMMIT";
+pub const FORMS: &str = "write a folder's or a .tar.gz file's PATH, PATH@COMMIT for a local checkout, pypi:NAME==VERSION, npm:NAME@VERSION, crate:NAME@VERSION or git:URL@COMMIT";
 
-/// Reads the right side of `--set corpus.NAME=...`. A relative path stays
-/// relative to where the command was given. Only to tell `PATH@COMMIT` from a
-/// path with an `@` in it is it looked up whether the path exists.
+/// Reads the right side of `--set corpus.NAME=...`; a relative path starts
+/// from `cwd`. Only to tell `PATH@COMMIT` from a path with an `@` in it is it
+/// looked up whether the path exists.
 ///
 /// # Errors
 /// When the text is none of [`FORMS`].
-pub fn parse_set(text: &str) -> Result<Source, SourceError> {
+pub fn parse_set(text: &str, cwd: &Path) -> Result<Source, SourceError> {
     let text = text.trim();
     if text.is_empty() {
         return Err(SourceError::Nothing);
@@ -95,14 +95,14 @@ pub fn parse_set(text: &str) -> Result<Source, SourceError> {
         return archive(Registry::Crate, spec, None);
     }
     if let Some(spec) = text.strip_prefix("git:") {
-        return git(spec);
+        return git(spec, cwd);
     }
-    let path = PathBuf::from(text);
+    let path = cwd.join(text);
     if let Some((place, commit)) = text.rsplit_once('@')
         && !(place.is_empty() || place.ends_with('/') || commit.contains('/') || path.exists())
     {
         check_revision(commit)?;
-        return Ok(Source::Checkout { path: PathBuf::from(place), commit: commit.to_owned() });
+        return Ok(Source::Checkout { path: cwd.join(place), commit: commit.to_owned() });
     }
     Ok(if is_archive_name(text) { Source::File(path) } else { Source::Folder(path) })
 }
@@ -161,7 +161,7 @@ fn good_name(registry: Registry, name: &str) -> bool {
     }
 }
 
-fn git(spec: &str) -> Result<Source, SourceError> {
+fn git(spec: &str, cwd: &Path) -> Result<Source, SourceError> {
     let (place, commit) = spec.rsplit_once('@').ok_or_else(|| SourceError::NoCommit(spec.to_owned()))?;
     // `git:https://user@host/x` has an `@`, but no commit behind it.
     if place.is_empty() || commit.is_empty() || commit.contains("://") || commit.contains(':') {
@@ -177,7 +177,7 @@ fn git(spec: &str) -> Result<Source, SourceError> {
         return Err(SourceError::BadUrl(place.to_owned(), "only https addresses are fetched from"));
     }
     check_revision(commit)?;
-    Ok(Source::Checkout { path: PathBuf::from(local), commit: commit.to_owned() })
+    Ok(Source::Checkout { path: cwd.join(local), commit: commit.to_owned() })
 }
 
 /// Checks a git address: https, no credentials, nothing that a shell or git could take for an option.
@@ -316,7 +316,7 @@ mod tests {
             ("git:file:///r/a@v1.0", Source::Checkout { path: "/r/a".into(), commit: "v1.0".into() }),
             ("git:../a@abc123", Source::Checkout { path: "../a".into(), commit: "abc123".into() }),
         ] {
-            assert_eq!(parse_set(text).unwrap(), wanted, "{text}");
+            assert_eq!(parse_set(text, Path::new("")).unwrap(), wanted, "{text}");
         }
     }
 
@@ -345,10 +345,11 @@ mod tests {
             "git:/r/a@--upload-pack=x",
             "git:/r/a@HEAD~1",
         ] {
-            let error = parse_set(text).unwrap_err().to_string();
+            let error = parse_set(text, Path::new("")).unwrap_err().to_string();
             assert!(error.len() > 10, "{text}: {error}");
         }
-        let hidden = parse_set(&format!("git:https://u:p4ss@example.org/a@{commit}")).unwrap_err();
+        let hidden =
+            parse_set(&format!("git:https://u:p4ss@example.org/a@{commit}"), Path::new("")).unwrap_err();
         assert!(!hidden.to_string().contains("p4ss"));
     }
 }

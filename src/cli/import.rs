@@ -1,0 +1,49 @@
+//! `import`: other benchmarks' files into ours.
+
+use serde_json::json;
+
+use super::args;
+use super::context;
+use super::exit::{CliError, USAGE};
+use super::out::Out;
+use crate::import::rag_bench::{self, ImportError};
+
+pub(super) fn rag_bench(command: &args::ImportRagBench, out: &Out) -> Result<u8, CliError> {
+    let cwd = context::cwd()?;
+    let report =
+        rag_bench::import(&cwd.join(&command.path), &cwd.join(&command.into)).map_err(
+            |error| match error {
+                ImportError::Fs(error) => error.into(),
+                ImportError::NoDataset(_) | ImportError::Repos(_) => CliError::Usage(error.to_string()),
+                ImportError::Invalid { .. } => CliError::Infrastructure(error.to_string()),
+            },
+        )?;
+    let into = command.into.display().to_string();
+    let exit = if report.problems.is_empty() { 0 } else { USAGE };
+    let next = format!("proofline run retrieval --set datasets={into} --set repos=REPO");
+    let written: Vec<String> =
+        report.written.iter().map(|path| command.into.join(path).display().to_string()).collect();
+    if command.json {
+        let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+        out.json(&json!({
+            "written": written, "repos": report.repos, "questions": report.questions, "warmups": report.warmups,
+            "servers": report.servers, "notes": report.notes, "problems": problems, "next": next, "exit": exit
+        }));
+        return Ok(exit);
+    }
+    for path in &written {
+        out.data(&format!("wrote {path}\n"));
+    }
+    out.data(&format!(
+        "{} repositories, {} questions, {} warm-up questions, {} server presets\n",
+        report.repos, report.questions, report.warmups, report.servers
+    ));
+    for note in &report.notes {
+        out.data(&format!("note: {note}\n"));
+    }
+    for problem in &report.problems {
+        out.say(&format!("error: {problem}"));
+    }
+    out.data(&format!("\nNext:\n  proofline datasets verify {into} --fetch\n  {next}\n"));
+    Ok(exit)
+}
