@@ -164,6 +164,7 @@ fn execute(
         path: pipeline.path.clone(),
         params: pipeline.params.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
         stages,
+        arms: pipeline.arms.iter().map(|a| a.name.clone()).collect(),
         pid: std::process::id(),
         host: host(),
     };
