@@ -161,8 +161,7 @@ fn links_lead_somewhere() {
             }
             let (path, fragment) = target.split_once('#').unwrap_or((target, ""));
             let folder = Path::new(&page).parent().unwrap();
-            let full =
-                if path.is_empty() { root().join(&page) } else { root().join(folder).join(path) };
+            let full = if path.is_empty() { root().join(&page) } else { root().join(folder).join(path) };
             if !full.exists() {
                 faults.push(format!("{page}: `{target}` is not there"));
             } else if !fragment.is_empty() {
@@ -184,7 +183,11 @@ fn every_code_and_exit_code_is_documented() {
     let page = read("docs/benchmark-my-server.md");
     let mut count = 0;
     for found in code.captures_iter(codes) {
-        assert!(page.contains(&format!("| `{}` |", &found[1])), "docs/benchmark-my-server.md lacks `{}`", &found[1]);
+        assert!(
+            page.contains(&format!("| `{}` |", &found[1])),
+            "docs/benchmark-my-server.md lacks `{}`",
+            &found[1]
+        );
         count += 1;
     }
     assert!(count > 10, "only {count} codes were found");
@@ -236,7 +239,12 @@ fn commands() -> BTreeSet<String> {
     let help = Command::new(env!("CARGO_BIN_EXE_proofline")).arg("--help").output().unwrap();
     let text = String::from_utf8(help.stdout).unwrap();
     let listed = text.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    listed.lines().filter_map(|l| l.strip_prefix("  ")?.split(' ').next()).filter(|w| !w.is_empty()).map(str::to_owned).collect()
+    listed
+        .lines()
+        .filter_map(|l| l.strip_prefix("  ")?.split(' ').next())
+        .filter(|w| !w.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -264,7 +272,11 @@ fn documents_and_help_name_the_same_commands() {
 fn metrics_are_defined() {
     let page = read("docs/read-the-report.md");
     for metric in proofline::grade::metrics() {
-        assert!(page.contains(&format!("| `{}` |", metric.name)), "docs/read-the-report.md lacks `{}`", metric.name);
+        assert!(
+            page.contains(&format!("| `{}` |", metric.name)),
+            "docs/read-the-report.md lacks `{}`",
+            metric.name
+        );
     }
     for grader in proofline::grade::graders() {
         assert!(read("docs/manifest.md").contains(&format!("`{}`", grader.name)), "{}", grader.name);
