@@ -246,7 +246,7 @@ fn work(
     let store = Arc::clone(store);
     let summary = runtime.block_on(async {
         engine::run(table, world, store, Arc::new(corpora), journal, options, &mut |event| {
-            progress.event(event)
+            progress.event(event);
         })
         .await
     });

@@ -58,6 +58,8 @@ pub struct RunView {
     pub started: i64,
     /// Of the last line.
     pub last: i64,
+    /// Its engine lives, as far as can be known.
+    pub live: bool,
     /// How it ended; none while it runs or after a crash.
     pub ended: Option<(RunState, Counts, u8)>,
 }
@@ -81,6 +83,7 @@ impl RunView {
     pub fn read(store: &Store, run: &str) -> Result<Self, StoreError> {
         let journal = Journal::read(store.root(), run)?;
         let mut view = Self { run: run.to_owned(), ..Self::default() };
+        view.live = Journal::is_live(store.root(), run) != Some(false);
         view.started = journal.lines.first().map_or(0, |l| l.at);
         view.last = journal.lines.last().map_or(0, |l| l.at);
         for line in journal.lines {
@@ -137,13 +140,14 @@ impl RunView {
         }
     }
 
-    /// `complete`, `incomplete`, `failed`; `running` for a journal without an end.
+    /// `complete`, `incomplete`, `failed`; for a journal without an end `running`,
+    /// or `incomplete` when its engine is gone.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match self.ended {
-            None => "running",
+            None if self.live => "running",
+            None | Some((RunState::Incomplete, ..)) => "incomplete",
             Some((RunState::Complete, ..)) => "complete",
-            Some((RunState::Incomplete, ..)) => "incomplete",
             Some((RunState::Failed, ..)) => "failed",
         }
     }
