@@ -5,8 +5,9 @@
 //! of the reader's project, and a line `$ proofline ...` of a block marked
 //! `console` is a command. Files are written and commands are run in the order
 //! of the page, in an empty folder of its own. A command must end with exit
-//! code 0, or with the one that `# exits N` behind it says. What a page shows
-//! as output is not compared.
+//! code 0, or with the one that `# exits N` behind it says. A block marked
+//! `fresh` begins in a new empty folder. What a page shows as output is not
+//! compared.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -84,7 +85,7 @@ fn follow(page: &str) -> usize {
     let exits = regex(r"\s*# exits ([0-9])\s*$");
     let file = regex(r"\bfile=(\S+)");
     let place = tempfile::tempdir().unwrap();
-    let project = place.path().join("project");
+    let mut project = place.path().join("project");
     let bin = place.path().join("bin");
     let home = place.path().join("home");
     for folder in [&project, &bin, &home] {
@@ -93,6 +94,10 @@ fn follow(page: &str) -> usize {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_proofline"), bin.join("proofline")).unwrap();
     let mut count = 0;
     for block in blocks(&read(page)).0 {
+        if block.info.split_whitespace().any(|word| word == "fresh") {
+            project = place.path().join(format!("project-{}", block.line));
+            fsio::create_dir(&project).unwrap();
+        }
         if let Some(found) = file.captures(&block.info) {
             fsio::write_plain(&project.join(&found[1]), block.body.as_bytes()).unwrap();
         }

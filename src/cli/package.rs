@@ -278,7 +278,7 @@ fn walk(root: &Path) -> Vec<String> {
             let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}/{name}") };
             if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
                 pending.push((entry.path(), path));
-            } else if kind.is_file() && !Path::new(&name).extension().is_some_and(|e| e == "pyc") {
+            } else if kind.is_file() && Path::new(&name).extension().is_none_or(|e| e != "pyc") {
                 out.push(path);
             }
         }

@@ -115,7 +115,7 @@ pub(super) struct Seen {
     pub(super) form: Option<Form>,
     /// Numbering of lines, and the definitions on which that rests.
     pub(super) lines: Option<Lines>,
-    pub(super) lines_seen: usize,
+    pub(super) on_lines: usize,
     /// Where the index lives, and why that is thought.
     pub(super) index: Index,
     pub(super) index_why: String,
@@ -317,7 +317,7 @@ async fn tried(trial: &Trial<'_>, sample: &Sample, store: &Store) -> Result<Seen
         symbol: None,
         form: None,
         lines: None,
-        lines_seen: 0,
+        on_lines: 0,
         index: trial.preset.index,
         index_why: String::new(),
         writes: Vec::new(),
@@ -470,10 +470,9 @@ async fn questions(
                 .any(|h| h.file.as_ref() == Some(file) && h.line == Some(*line))
         };
         match (hit_at(Lines::OneBased), hit_at(Lines::ZeroBased)) {
-            (true, false) => one += 1,
-            (false, true) => zero += 1,
             // Lines out of a text are read alike in both, so they tell nothing but do no harm.
-            (true, true) => one += 1,
+            (true, _) => one += 1,
+            (false, true) => zero += 1,
             (false, false) => {}
         }
     }
@@ -482,7 +481,7 @@ async fn questions(
         (0, _) => Some(Lines::ZeroBased),
         _ => Some(Lines::OneBased),
     };
-    seen.lines_seen = one.max(zero);
+    seen.on_lines = one.max(zero);
 }
 
 /// Puts a text and reads the reply; the reply itself comes along.

@@ -107,7 +107,7 @@ pub(super) fn probe(command: &args::ServersProbe, store: Option<&Path>, out: &Ou
     let dir = context::store_dir(store, &project.root);
     let store = Store::open(&dir)?;
     let (preset, root) = match command.target.as_slice() {
-        [name] if is_path(name) && name.ends_with(".toml") || find(&project, name).is_some() => {
+        [name] if is_preset_file(name) || find(&project, name).is_some() => {
             let (found, preset) = named(&project, name, command.tried.json)?;
             let root = root_of(&project, &found);
             if let Origin::Disk(_) = found.origin {
@@ -220,6 +220,10 @@ pub(super) fn named(project: &Project, name: &str, json: bool) -> Result<(Found,
     }
 }
 
+fn is_preset_file(word: &str) -> bool {
+    Path::new(word).extension().is_some_and(|e| e == "toml")
+}
+
 /// What the files that a preset names are relative to.
 pub(super) fn root_of(project: &Project, found: &Found) -> PathBuf {
     match &found.origin {
@@ -295,16 +299,15 @@ fn preset_text(preset: &Server, seen: &Seen, package: Option<&Installed>, tried:
     doc.pair("format", 1).pair("name", preset.name.as_str());
     doc.pair("about", format!("{} {}", seen.server.name, seen.server.version).trim());
     let managed = package.filter(|p| p.registry != Registry::None && !p.version.is_empty());
-    match managed {
-        Some(found) => {
-            doc.comment("Of the installed package; raise it when you install another.");
-            doc.pair("version", found.version.as_str());
-            doc.pair("package", json!({ "registry": found.registry, "name": found.name }));
-        }
-        None => {
-            doc.comment("As the server says, which may be its library's: results are kept under it, so change it with the server.");
-            doc.pair("version", seen.server.version.as_str());
-        }
+    if let Some(found) = managed {
+        doc.comment("Of the installed package; raise it when you install another.");
+        doc.pair("version", found.version.as_str());
+        doc.pair("package", json!({ "registry": found.registry, "name": found.name }));
+    } else {
+        doc.comment(
+            "As the server says, which may be its library's. Results are kept under it: raise it with the server.",
+        );
+        doc.pair("version", seen.server.version.as_str());
     }
     let mut names: BTreeSet<&str> = BTreeSet::new();
     names.extend(managed.map(|p| p.name.as_str()));
@@ -315,16 +318,14 @@ fn preset_text(preset: &Server, seen: &Seen, package: Option<&Installed>, tried:
     doc.comment(&format!("directory, memory, none or external: {}.", seen.index_why));
     doc.pair("index", json!(seen.index));
     doc.pair("writes", seen.writes.clone());
-    match seen.lines {
-        Some(lines) => {
-            doc.comment(&format!("Seen on {} definition(s).", seen.lines_seen));
-            doc.pair("lines", json!(lines));
-        }
-        None => {
-            doc.comment("Not seen: no result had the line of a definition. `zero-based` if its line fields begin at 0.");
-            doc.pair("lines", json!(Lines::OneBased));
-        }
-    }
+    doc.comment(&seen.lines.map_or_else(
+        || {
+            "Not seen: no result had the line of a definition. `zero-based` if its line fields begin at 0."
+                .to_owned()
+        },
+        |_| format!("Seen on {} definition(s).", seen.on_lines),
+    ));
+    doc.pair("lines", json!(seen.lines.unwrap_or_default()));
     if seen.start_ms > SLOW_START {
         doc.comment(&format!("It took {:.0} s to start.", seen.start_ms / 1e3));
         doc.pair("start-timeout", format!("{:.0}s", (seen.start_ms / 1e3 * 4.0).ceil()));
@@ -394,20 +395,16 @@ fn join(project: &Project, name: &str) -> Result<(), String> {
         return Ok(());
     }
     // After the last entry, so that comments and line breaks stay as they are.
-    let edited = match before.len().checked_sub(1) {
-        Some(last) => {
-            let at = document.value_place(&default.index(last)).end;
-            format!(
-                "{}, \"{name}\"{}",
-                text.get(..at).ok_or_else(no_list)?,
-                text.get(at..).ok_or_else(no_list)?
-            )
-        }
-        None => {
-            let place = document.value_place(&default);
-            let (start, end) = (text.get(..place.start), text.get(place.end..));
-            format!("{}[\"{name}\"]{}", start.ok_or_else(no_list)?, end.ok_or_else(no_list)?)
-        }
+    let place = match before.len().checked_sub(1) {
+        Some(last) => document.value_place(&default.index(last)),
+        None => document.value_place(&default),
+    };
+    let (head, tail) =
+        (text.get(..place.end).ok_or_else(no_list)?, text.get(place.end..).ok_or_else(no_list)?);
+    let edited = if before.is_empty() {
+        format!("{}[\"{name}\"]{tail}", text.get(..place.start).ok_or_else(no_list)?)
+    } else {
+        format!("{head}, \"{name}\"{tail}")
     };
     let mut wanted = before;
     wanted.push(json!(name));
@@ -461,8 +458,8 @@ fn told(name: &str, seen: &Seen) -> String {
         let _ = writeln!(text, "  \"{}\": {}", asked.text, came(asked));
     }
     let lines = match seen.lines {
-        Some(Lines::OneBased) => format!("counted from 1 (seen on {} definitions)", seen.lines_seen),
-        Some(Lines::ZeroBased) => format!("counted from 0 (seen on {} definitions)", seen.lines_seen),
+        Some(Lines::OneBased) => format!("counted from 1 (seen on {} definitions)", seen.on_lines),
+        Some(Lines::ZeroBased) => format!("counted from 0 (seen on {} definitions)", seen.on_lines),
         None => "no result had the line of a definition".to_owned(),
     };
     let _ = writeln!(text, "  lines: {lines}");

@@ -75,7 +75,7 @@ fn known(store: &Path) -> BTreeSet<String> {
 pub(super) fn allow(store: &Path, programs: &BTreeSet<String>) -> Result<(), CliError> {
     let mut all = known(store);
     all.extend(programs.iter().cloned());
-    let text: String = all.iter().map(|line| format!("{line}\n")).collect();
+    let text = all.into_iter().fold(String::new(), |text, line| text + &line + "\n");
     fsio::write_atomic(&store.join(FILE), text.as_bytes(), Durability::Synced)?;
     Ok(())
 }
@@ -97,7 +97,7 @@ pub(super) fn ensure_all(
     if fresh.is_empty() {
         return Ok(());
     }
-    let list: String = fresh.iter().map(|p| format!("\n  {p}")).collect();
+    let list = fresh.iter().fold(String::new(), |text, program| text + "\n  " + program);
     if yes || out.ask(&format!("The project's files name programs that will be started:{list}\nAllow them?"))
     {
         return allow(store, &fresh);
