@@ -175,9 +175,10 @@ fn input_is_there(cx: &mut Cx<'_>, params: &Params, written: &str, input: &str, 
     let folder = fixed.rsplit_once('/').map_or("", |(folder, _)| folder);
     let (code, message, near) = match cx.project.inside(&cx.project.root, input) {
         Err(error) => ("bad-path", error.to_string(), None),
-        Ok(_) if is_glob(input) => match globset::Glob::new(input) {
-            Err(error) => ("bad-path", format!("`{}` is no glob: {}", short(input), error.kind()), None),
-            Ok(_) => {
+        Ok(_) if is_glob(input) => {
+            if let Err(error) = globset::Glob::new(input) {
+                ("bad-path", format!("`{}` is no glob: {}", short(input), error.kind()), None)
+            } else {
                 let full = cx.project.root.join(folder);
                 if cx.project.exists(&full) {
                     return true;
@@ -185,7 +186,7 @@ fn input_is_there(cx: &mut Cx<'_>, params: &Params, written: &str, input: &str, 
                 let near = cx.project.nearest_beside(&full);
                 ("no-input", format!("there is no folder `{}` for `{}`", short(folder), short(input)), near)
             }
-        },
+        }
         Ok(full) if cx.project.exists(&full) => return true,
         Ok(full) => {
             let near = cx.project.nearest_beside(&full);
