@@ -55,7 +55,7 @@ impl CliError {
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Format { .. } => Self::Usage(error.to_string()),
+            StoreError::Format { .. } | StoreError::Busy(_) => Self::Usage(error.to_string()),
             other => Self::Infrastructure(other.to_string()),
         }
     }

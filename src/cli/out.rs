@@ -15,6 +15,7 @@ pub(super) struct Out {
 }
 
 impl Out {
+    #[expect(clippy::disallowed_methods, reason = "cli reads the environment for the rest")]
     pub(super) fn new() -> Self {
         let columns = std::env::var_os("COLUMNS").and_then(|c| c.to_str()?.parse().ok());
         Self {

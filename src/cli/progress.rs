@@ -55,7 +55,7 @@ impl<'a> Progress<'a> {
         match event {
             Event::RunStarted { stages, .. } => self.begin(stages),
             Event::Corpus { repo, origin, .. } if !self.quiet => {
-                self.say(&format!("corpus {repo}: {origin}"))
+                self.say(&format!("corpus {repo}: {origin}"));
             }
             Event::Reused { stage, nodes } => {
                 if let Some(line) = self.line(stage) {

@@ -80,11 +80,8 @@ fn troubles(whole: &Value) -> String {
         }
     }
     for failed in whole["run"]["failed"].as_array().into_iter().flatten() {
-        text.push_str(&format!(
-            "failed: {}: {}\n",
-            failed["node"].as_str().unwrap_or_default(),
-            failed["message"].as_str().unwrap_or_default()
-        ));
+        let word = |key: &str| failed[key].as_str().unwrap_or_default();
+        text.extend(["failed: ", word("node"), ": ", word("message"), "\n"]);
     }
     if text.is_empty() { text } else { format!("\nWhat went wrong\n{text}") }
 }

@@ -164,6 +164,7 @@ fn execute(
         path: pipeline.path.clone(),
         params: pipeline.params.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
         stages,
+        arms: pipeline.arms.iter().map(|a| a.name.clone()).collect(),
         pid: std::process::id(),
         host: host(),
     };
@@ -245,7 +246,7 @@ fn work(
     let store = Arc::clone(store);
     let summary = runtime.block_on(async {
         engine::run(table, world, store, Arc::new(corpora), journal, options, &mut |event| {
-            progress.event(event)
+            progress.event(event);
         })
         .await
     });

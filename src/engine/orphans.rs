@@ -19,7 +19,8 @@ fn run_of(marker: &str) -> Option<&str> {
 
 /// Ends all processes of runs of this store whose engine is gone, so that
 /// nothing works in a server's place or disturbs a measurement; `PID PROGRAM`
-/// of each.
+/// of each. Both must say so, the journal's lock and the process table: a copy
+/// of a store has no locks, and ids of processes come again.
 pub fn end_orphans(store: &Store) -> Vec<String> {
     let known = std::cell::RefCell::new(BTreeMap::new());
     process::sweep_orphans(|marker| {

@@ -145,6 +145,8 @@ impl Dispatcher<'_> {
         let (mut stopped, mut killed) = (false, false);
         loop {
             self.settle_ready()?;
+            // For those who look on; what must be durable is synced with a publication.
+            self.journal.write()?;
             // A signal may have come before there was anything to run.
             self.halted |= self.options.stop.is_cancelled();
             self.start_nodes();

@@ -99,12 +99,15 @@ pub fn sweep(marker: &str) -> Vec<String> {
     kill_all(|pid| proc::has_entry(pid, &entry, true))
 }
 
-/// Kills every process with a marker for which `orphaned` says so, whoever
-/// started it; `PID PROGRAM` of each.
+/// Kills every process whose proofline is gone and for whose marker `orphaned`
+/// says so; `PID PROGRAM` of each.
 pub fn sweep_orphans(orphaned: impl Fn(&str) -> bool) -> Vec<String> {
     kill_all(|pid| {
-        let mark = proc::variable(pid, MARK);
-        mark.as_deref().and_then(|mark| mark.rsplit_once('/')).is_some_and(|(marker, _)| orphaned(marker))
+        let mark = proc::variable(pid, MARK).unwrap_or_default();
+        let Some((marker, starter)) = mark.rsplit_once('/') else { return false };
+        let starter = starter.split('.').next().and_then(|pid| pid.parse().ok());
+        let gone = starter.is_some_and(|pid| proc::stat(pid).is_none_or(|stat| stat.zombie));
+        gone && orphaned(marker)
     })
 }
 

@@ -38,6 +38,8 @@ pub struct RunView {
     pub params: BTreeMap<String, Value>,
     /// Stages with their numbers of nodes.
     pub stages: Vec<(String, u64)>,
+    /// Arms in manifest order.
+    pub arms: Vec<String>,
     /// Corpora: repository, digest, origin.
     pub corpora: Vec<(String, Digest, String)>,
     /// Nodes with an artifact, in the order of the journal.
@@ -56,6 +58,8 @@ pub struct RunView {
     pub started: i64,
     /// Of the last line.
     pub last: i64,
+    /// Its engine lives, as far as can be known.
+    pub live: bool,
     /// How it ended; none while it runs or after a crash.
     pub ended: Option<(RunState, Counts, u8)>,
 }
@@ -79,11 +83,13 @@ impl RunView {
     pub fn read(store: &Store, run: &str) -> Result<Self, StoreError> {
         let journal = Journal::read(store.root(), run)?;
         let mut view = Self { run: run.to_owned(), ..Self::default() };
+        view.live = Journal::is_live(store.root(), run) != Some(false);
         view.started = journal.lines.first().map_or(0, |l| l.at);
         view.last = journal.lines.last().map_or(0, |l| l.at);
         for line in journal.lines {
             match line.event {
-                Event::RunStarted { pipeline, path, params, stages, .. } => {
+                Event::RunStarted { pipeline, path, params, stages, arms, .. } => {
+                    view.arms = arms;
                     view.pipeline = pipeline;
                     view.path = path;
                     view.params = params;
@@ -134,13 +140,14 @@ impl RunView {
         }
     }
 
-    /// `complete`, `incomplete`, `failed`; `running` for a journal without an end.
+    /// `complete`, `incomplete`, `failed`; for a journal without an end `running`,
+    /// or `incomplete` when its engine is gone.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match self.ended {
-            None => "running",
+            None if self.live => "running",
+            None | Some((RunState::Incomplete, ..)) => "incomplete",
             Some((RunState::Complete, ..)) => "complete",
-            Some((RunState::Incomplete, ..)) => "incomplete",
             Some((RunState::Failed, ..)) => "failed",
         }
     }
@@ -154,7 +161,9 @@ impl RunView {
         let mut found: Vec<(String, Value)> = Vec::new();
         for node in self.nodes.iter().filter(|n| n.record.kind == "aggregate") {
             if let Some(digest) = node.record.part(part::RESULT) {
-                found.push((node.id.clone(), read_json(store, &digest, &node.id)?));
+                let mut result = read_json(store, &digest, &node.id)?;
+                self.order_arms(&mut result);
+                found.push((node.id.clone(), result));
             }
         }
         // In the order of stages, whatever ended first.
@@ -267,9 +276,17 @@ impl RunView {
         Ok(rows(&views))
     }
 
-    /// Arms in the order in which the run's cells name them first.
+    /// Puts arms into manifest order: an artifact holds them by name, so that the
+    /// order of tables in a manifest changes no key.
+    fn order_arms(&self, result: &mut Value) {
+        if let Some(arms) = result.get_mut("arms").and_then(Value::as_array_mut) {
+            arms.sort_by_key(|arm| self.arms.iter().position(|name| arm["arm"] == name.as_str()));
+        }
+    }
+
+    /// Arms in manifest order, then those that only cells name.
     fn arm_order(&self) -> Vec<&str> {
-        let mut out: Vec<&str> = Vec::new();
+        let mut out: Vec<&str> = self.arms.iter().map(String::as_str).collect();
         for arm in self.nodes.iter().filter_map(|n| n.cell.get("arm")) {
             if !out.contains(&arm.as_str()) {
                 out.push(arm);

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Artifact, Failure, Input, Job, questions};
 use crate::artifact::{Grades, part};
+use crate::digest::Digest;
 use crate::grade::summarise;
 use crate::grade::summary::{Cell, Composite, CustomNumber, Design, RepoFacts, Summary, Term};
 use crate::manifest::axis;
@@ -27,7 +28,7 @@ impl Kind for Aggregate {
             let wanted = wanted_part(stage);
             for up in ups {
                 let digest = match &up.parts {
-                    Some(parts) => wanted.as_ref().and_then(|name| parts.get(name)).map(|d| d.hex()),
+                    Some(parts) => wanted.as_ref().and_then(|name| parts.get(name)).map(Digest::hex),
                     // A node that produced nothing is a cell too; one that has still to run is not known.
                     None if up.state == "missing" => None,
                     None => return Err(NoRecipe::Wait(up.id.clone())),

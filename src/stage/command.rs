@@ -9,7 +9,7 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -307,7 +307,7 @@ fn check_json(
     command: &compiled::Command,
     name: &str,
     schema: Option<&str>,
-    path: &PathBuf,
+    path: &Path,
 ) -> Result<(), String> {
     let bytes = fsio::read_limited(path, 256 << 20).map_err(|e| e.explain())?;
     let value: Value =

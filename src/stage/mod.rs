@@ -221,9 +221,14 @@ fn unreadable(input: &Input, name: &str, error: &serde_json::Error) -> Failure {
     Failure::new(Cause::Output, format!("part `{name}` of `{}` can't be read: {error}", input.id))
 }
 
-/// The repository of a cell.
+/// The repository of a cell: that of its `repo`; without that axis, the one
+/// whose question its `task` is.
 fn repository<'a>(pipeline: &'a Compiled, cell: &BTreeMap<String, String>) -> Option<&'a Repository> {
-    pipeline.repos.get(cell.get(axis::REPO)?)
+    if let Some(repo) = cell.get(axis::REPO) {
+        return pipeline.repos.get(repo);
+    }
+    let task = cell.get(axis::TASK)?;
+    pipeline.repos.values().find(|repo| repo.questions.question.iter().any(|q| q.id == *task))
 }
 
 /// The questions of a cell: that of its `task`; else those of the pipeline's

@@ -80,6 +80,7 @@ pub(super) const WARMUP: &str = "warmup";
 
 /// What first calls cost, for the report.
 #[derive(Debug, serde::Serialize)]
+#[expect(clippy::struct_field_names, reason = "every reading names its unit")]
 pub(super) struct WarmupFacts {
     /// The very first call.
     pub(super) cold_ms: Option<f64>,

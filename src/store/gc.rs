@@ -36,14 +36,19 @@ impl Store {
     /// Counts, and what a collection that keeps the newest `keep_runs` runs would free.
     /// With `delete` it is freed: records first, then objects, then left-overs.
     ///
-    /// Paid raw answers are kept whatever runs there are.
+    /// Paid raw answers are kept whatever runs there are. While a run is going
+    /// on nothing is deleted: what it has made is named nowhere yet.
     ///
     /// # Errors
-    /// When the store can't be read or written.
+    /// When the store can't be read or written, or a run is going on.
     pub fn gc(&self, keep_runs: usize, delete: bool) -> Result<GcReport, StoreError> {
         let mut report = GcReport::default();
         let runs = Journal::runs(self.root())?;
         report.runs = runs.len() as u64;
+        if delete && let Some(run) = runs.iter().find(|run| Journal::is_live(self.root(), run) == Some(true))
+        {
+            return Err(StoreError::Busy(run.clone()));
+        }
         let mut keys: BTreeSet<Digest> = BTreeSet::new();
         let mut roots: BTreeSet<Digest> = BTreeSet::new();
         for run in runs.iter().rev().take(keep_runs) {
@@ -89,11 +94,12 @@ impl Store {
             }
         }
         self.sweep(&roots, delete, &mut report)?;
-        let tmp = self.tmp();
-        for entry in fsio::at(fs::read_dir(&tmp), "can't list", &tmp)?.flatten() {
-            report.leftovers += 1;
-            if delete {
-                fsio::remove_dir(&entry.path())?;
+        for folder in [self.tmp(), self.root().join("places")] {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten().filter(|e| e.path().is_dir()) {
+                report.leftovers += 1;
+                if delete {
+                    fsio::remove_dir(&entry.path())?;
+                }
             }
         }
         Ok(report)

@@ -368,6 +368,9 @@ fn object(db: &Connection, digest: &Digest) -> Result<Option<Found>, StoreError>
 }
 
 fn complete(db: &Connection, record: &Record) -> Result<bool, StoreError> {
+    if object(db, &record.recipe)?.is_none() {
+        return Ok(false);
+    }
     for part in record.parts.values() {
         match object(db, &part.digest)? {
             None => return Ok(false),

@@ -5,7 +5,7 @@
 //! the writer; a torn last line is what a crash leaves and is passed over.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::StoreError;
@@ -22,6 +22,8 @@ pub struct JournalWriter {
     seq: u64,
     clock: Clock,
     pending: Vec<u8>,
+    /// Something was written since the last sync.
+    dirty: bool,
 }
 
 /// A journal as read.
@@ -55,7 +57,7 @@ impl JournalWriter {
         let _ = file.lock();
         fsio::sync_dir(&dir)?;
         fsio::sync_dir(&runs)?;
-        Ok(Self { run, path, file, seq: 0, clock, pending: Vec::new() })
+        Ok(Self { run, path, file, seq: 0, clock, pending: Vec::new(), dirty: false })
     }
 
     /// The run's id.
@@ -76,15 +78,28 @@ impl JournalWriter {
         self.pending.push(b'\n');
     }
 
+    /// Writes what was added, for readers; durable after [`Self::sync`].
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn write(&mut self) -> Result<(), StoreError> {
+        if !self.pending.is_empty() {
+            fsio::at(self.file.write_all(&self.pending), "can't write", &self.path)?;
+            self.pending.clear();
+            self.dirty = true;
+        }
+        Ok(())
+    }
+
     /// Writes and syncs what was added.
     ///
     /// # Errors
     /// When the file can't be written.
     pub fn sync(&mut self) -> Result<(), StoreError> {
-        if !self.pending.is_empty() {
-            fsio::at(self.file.write_all(&self.pending), "can't write", &self.path)?;
+        self.write()?;
+        if self.dirty {
             fsio::at(self.file.sync_data(), "can't sync", &self.path)?;
-            self.pending.clear();
+            self.dirty = false;
         }
         Ok(())
     }
@@ -145,14 +160,19 @@ impl Journal {
         // The stamp has seconds; within one second the journal's first line decides.
         let mut keyed: Vec<(i64, String)> = out
             .into_iter()
-            .map(|run| {
-                let at = Self::read(root, &run).ok().and_then(|j| j.lines.first().map(|l| l.at));
-                (at.unwrap_or(0), run)
-            })
+            .map(|run| (began(&folder.join(&run).join("journal.jsonl")).unwrap_or(0), run))
             .collect();
         keyed.sort();
         Ok(keyed.into_iter().map(|(_, run)| run).collect())
     }
+}
+
+/// Time of a journal's first line.
+fn began(path: &Path) -> Option<i64> {
+    let mut raw = Vec::new();
+    let file = File::open(path).ok()?;
+    BufReader::new(file.take(1 << 20)).read_until(b'\n', &mut raw).ok()?;
+    parse_line(raw.strip_suffix(b"\n")?).map(|line| line.at)
 }
 
 fn parse_line(raw: &[u8]) -> Option<Line> {

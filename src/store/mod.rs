@@ -67,6 +67,9 @@ pub enum StoreError {
         /// File that holds it.
         place: String,
     },
+    /// Nothing can be deleted while a run is going on.
+    #[error("run {0} is going on in this store; delete when it has ended")]
+    Busy(String),
     /// A record, journal or listing that can't be read.
     #[error("{what} can't be read: {why}")]
     Unreadable {

@@ -73,11 +73,12 @@ impl Store {
         }
         for (_, record) in &records {
             report.records += 1;
-            for (name, part) in &record.parts {
-                if index.object(&part.digest)?.is_none() && !bad.contains(&part.digest) {
+            let parts = record.parts.iter().map(|(name, part)| (format!("part `{name}`"), part.digest));
+            for (what, digest) in parts.chain([("the recipe".to_owned(), record.recipe)]) {
+                if index.object(&digest)?.is_none() && !bad.contains(&digest) {
                     report.problems.push(Problem {
                         kind: "missing-object",
-                        where_: format!("part `{name}` of {}", record.node),
+                        where_: format!("{what} of {}", record.node),
                         key: Some(record.key),
                         repaired: true,
                     });
@@ -168,5 +169,8 @@ impl Store {
 }
 
 fn key_of(records: &[(Digest, Record)], object: &Digest) -> Option<Digest> {
-    records.iter().find(|(_, r)| r.parts.values().any(|p| p.digest == *object)).map(|(_, r)| r.key)
+    records
+        .iter()
+        .find(|(_, r)| r.recipe == *object || r.parts.values().any(|p| p.digest == *object))
+        .map(|(_, r)| r.key)
 }

@@ -244,9 +244,15 @@ pub(crate) fn text(value: &Value) -> String {
 pub(crate) fn questions(words: &[&str], warmups: usize) -> String {
     let mut out = "format = 1\nrepo = \"tiny\"\n".to_owned();
     for at in 0..warmups {
-        out += &format!(
-            "\n[[warmup]]\nid = \"w-{at}\"\nkind = \"locate\"\nprompt = \"where does alpha number {at} start?\"\n"
-        );
+        let prompt = format!("where does alpha number {at} start?");
+        out += &[
+            "\n[[warmup]]\nid = \"w-",
+            &at.to_string(),
+            "\"\nkind = \"locate\"\nprompt = \"",
+            &prompt,
+            "\"\n",
+        ]
+        .concat();
     }
     for word in words {
         out += &question(word, word);

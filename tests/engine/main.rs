@@ -12,4 +12,5 @@ mod interrupt;
 mod measured;
 mod promises;
 mod quickstart;
+mod servers;
 mod together;
