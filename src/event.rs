@@ -33,6 +33,9 @@ pub enum Event {
         params: BTreeMap<String, serde_json::Value>,
         /// Stages in order with their numbers of nodes.
         stages: Vec<(String, u64)>,
+        /// Arms in manifest order.
+        #[serde(default)]
+        arms: Vec<String>,
         /// Process id of the engine, for people.
         pid: u32,
         /// Host, for people.

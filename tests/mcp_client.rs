@@ -1,11 +1,13 @@
 //! The MCP client against a scripted server with a fault menu: every fault
 //! ends within its deadline, with the outcome that it deserves.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proofline::artifact::code;
+use proofline::clock::Stopwatch;
 use proofline::manifest::server::{Lifecycle, Transport};
 use proofline::mcp::wire::{RecordedOutcome, recorded};
 use proofline::mcp::{Call, Client, How, Launch, Outcome, StartError, ToolsError, free_port};
@@ -152,7 +154,7 @@ async fn failures_to_start_are_told_apart() {
 
     let mut silent = bench.launch(&["--never-initialize"]);
     silent.start_timeout = Duration::from_millis(400);
-    let clock = Instant::now();
+    let clock = Stopwatch::start();
     let error = Client::start(&silent).await.unwrap_err();
     assert!(matches!(error, StartError::Timeout { .. }), "{error}");
     assert!(clock.elapsed() < 4 * SECOND);
@@ -181,13 +183,13 @@ async fn death_in_a_call_is_known_at_once_and_for_good() {
     let bench = Bench::new();
     let mut client = bench.start(&["--die-in-call", "2"]).await;
     assert!(text(&search(&mut client, 5_000).await).contains("main.py"));
-    let clock = Instant::now();
+    let clock = Stopwatch::start();
     let died = search(&mut client, 20_000).await;
     assert!(clock.elapsed() < 3 * SECOND);
     let Outcome::Died { words } = &died.outcome else { panic!("{died:?}") };
     assert!(words.contains("exited with code 7") && words.contains("the engine crashed"), "{words}");
     assert_eq!(died.outcome.code(), Some(code::SERVER_DIED));
-    let clock = Instant::now();
+    let clock = Stopwatch::start();
     assert!(matches!(search(&mut client, 20_000).await.outcome, Outcome::Died { .. }));
     assert!(matches!(client.tools(20 * SECOND).await, Err(ToolsError::Died(_))));
     assert!(clock.elapsed() < Duration::from_millis(50));
@@ -200,7 +202,7 @@ async fn death_in_a_call_is_known_at_once_and_for_good() {
 async fn a_server_that_closes_its_output_is_dead() {
     let bench = Bench::new();
     let mut client = bench.start(&["--close-stdout", "1"]).await;
-    let clock = Instant::now();
+    let clock = Stopwatch::start();
     let died = search(&mut client, 20_000).await;
     assert!(
         matches!(&died.outcome, Outcome::Died { words } if words.contains("closed its output")),
@@ -216,7 +218,7 @@ async fn a_server_that_closes_its_output_is_dead() {
 async fn a_deadline_ends_a_call_and_the_server_goes_on() {
     let bench = Bench::new();
     let mut client = bench.start(&["--slow-first", "1:900"]).await;
-    let clock = Instant::now();
+    let clock = Stopwatch::start();
     let late = search(&mut client, 200).await;
     assert_eq!(late.outcome, Outcome::Timeout);
     assert!(clock.elapsed() < Duration::from_millis(700) && late.latency_ms >= 199.0);
@@ -290,7 +292,7 @@ async fn garbage_half_lines_and_wrong_ids_are_counted_and_survived() {
         assert_eq!(counts[kind], expected[kind], "{flag} {c:?}");
     }
     let mut client = bench.start(&["--only-wrong-ids"]).await;
-    let clock = Instant::now();
+    let clock = Stopwatch::start();
     assert_eq!(search(&mut client, 300).await.outcome, Outcome::Timeout);
     assert!(clock.elapsed() < SECOND);
     assert_eq!(client.stop().await.counters.unknown_ids, 1);
@@ -362,7 +364,7 @@ async fn a_grandchilds_memory_counts() {
 async fn one_that_ignores_the_end_of_input_is_told() {
     let bench = Bench::new();
     let client = bench.start(&["--ignore-stdin-close"]).await;
-    let clock = Instant::now();
+    let clock = Stopwatch::start();
     let stopped = client.stop().await;
     assert_eq!((stopped.how, stopped.exit.signal), (How::Terminated, Some(15)));
     assert!(clock.elapsed() < 5 * SECOND);
@@ -410,7 +412,7 @@ async fn http_works_like_pipes() {
     assert!(recorded(bench.wire().as_bytes()).iter().any(|c| c.tool == "search_code"));
 
     let mut client = Client::start(&http(&["--die-in-call", "1"])).await.unwrap();
-    let clock = Instant::now();
+    let clock = Stopwatch::start();
     let died = search(&mut client, 20_000).await;
     assert!(matches!(&died.outcome, Outcome::Died { words } if words.contains("code 7")), "{died:?}");
     assert!(matches!(search(&mut client, 20_000).await.outcome, Outcome::Died { .. }));
@@ -423,7 +425,7 @@ async fn http_works_like_pipes() {
     client.stop().await;
 
     let mut client = Client::start(&http(&["--slow-first", "1:900"])).await.unwrap();
-    let clock = Instant::now();
+    let clock = Stopwatch::start();
     assert_eq!(search(&mut client, 200).await.outcome, Outcome::Timeout);
     assert!(clock.elapsed() < SECOND);
     client.stop().await;
@@ -472,13 +474,33 @@ async fn the_command_line_transport_passes_arguments_as_they_are() {
     );
     client.stop().await;
     let mut client = Client::start(&cli(&["--slow", "5000"])).await.unwrap();
-    let clock = Instant::now();
+    let clock = Stopwatch::start();
     assert_eq!(search(&mut client, 200).await.outcome, Outcome::Timeout);
     assert!(clock.elapsed() < 4 * SECOND);
     assert!(client.stop().await.exit.rss_mib > 0.3);
     let mut client = Client::start(&cli(&["--reply-mb", "50"])).await.unwrap();
     assert!(matches!(search(&mut client, 20_000).await.outcome, Outcome::TooLarge { .. }));
     client.stop().await;
+}
+
+#[tokio::test]
+async fn the_newer_opening_is_spoken_where_asked_for() {
+    let bench = Bench::new();
+    let mut launch = bench.launch(&["--discover"]);
+    launch.lifecycle = Lifecycle::Discover;
+    let mut client = Client::start(&launch).await.unwrap();
+    assert_eq!(client.server_info().name, "fake");
+    assert_eq!(client.server_info().protocol, "2026-07-28");
+    assert_eq!(client.tools(5 * SECOND).await.unwrap().len(), 2);
+    assert!(text(&search(&mut client, 5_000).await).contains("main.py"));
+    assert_eq!(client.stop().await.counters.bad_frames(), 0);
+    // Each kind of server refuses the other opening, at once.
+    let clock = Stopwatch::start();
+    let mut old = bench.launch(&[]);
+    old.lifecycle = Lifecycle::Discover;
+    assert!(matches!(Client::start(&old).await, Err(StartError::Protocol { .. })));
+    assert!(matches!(Client::start(&bench.launch(&["--discover"])).await, Err(StartError::Protocol { .. })));
+    assert!(clock.elapsed() < 5 * SECOND);
 }
 
 #[tokio::test]

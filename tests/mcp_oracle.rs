@@ -1,5 +1,6 @@
 //! Recorded replies of real servers: each call ends in the kind, and with the
 //! places, that the oracle lists.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::path::{Path, PathBuf};
 

@@ -217,7 +217,7 @@ part_e() {
   mkdir "$folder"
   cd "$folder"
   pl 0 e.init init
-  pl 0 e.add servers add mine -- probe mcp
+  pl 0 e.add servers add mine -- code-index-mcp --project-path '{corpus}'
   pl 0 e.run run
   cd "$root"
   sed 's/^/   /' "$out/e.add"

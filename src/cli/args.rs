@@ -88,7 +88,7 @@ pub(super) enum Command {
 #[derive(Debug, ClapArgs)]
 pub(super) struct Pipeline {
     /// Pipeline file, or the name of a shipped one
-    #[arg(default_value = "pipelines/main.toml")]
+    #[arg(default_value = "main")]
     pub(super) pipeline: String,
     /// Set a parameter (lists split at commas), or a repository's source: corpus.NAME=PATH|pypi:flask==3.1.0|git:URL@COMMIT
     #[arg(long = "set", value_name = "NAME=VALUE")]

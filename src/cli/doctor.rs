@@ -188,11 +188,13 @@ fn look(preset: &Server, base: &Path) -> Looked {
         notes.extend(found.note);
     }
     if why.is_empty() && notes.is_empty() {
-        notes.push(if wanted {
-            "installed".to_owned()
-        } else {
-            "part of proofline or of the project".to_owned()
-        });
+        let built_in = preset.command.first().is_none_or(|first| first.starts_with('{'));
+        let words = match (wanted, built_in) {
+            (true, _) => "installed",
+            (false, true) => "part of proofline",
+            (false, false) => "a program named by its path",
+        };
+        notes.push(words.to_owned());
     }
     let install = if missing_program || other_version { install(preset) } else { None };
     Looked { why, notes, install }
@@ -221,7 +223,11 @@ fn machine(dir: &Path) -> Result<Vec<Check>, CliError> {
     let exe = context::exe()?;
     let runtime = context::runtime()?;
     let said = |words: Vec<String>| -> Option<String> {
-        let env = process::base_env(&here, &here);
+        // Tools that manage themselves look for their settings at home.
+        let mut env = process::base_env(&here, &here);
+        for name in ["HOME", "CARGO_HOME", "RUSTUP_HOME"] {
+            env.extend(process::secret(name).map(|value| (name.to_owned(), value)));
+        }
         let spec = Spec::new(words, here.clone(), env, "doctor");
         let said = runtime.block_on(process::capture(&spec, SAYS, 16 * 1024)).ok()?;
         said.exit.ok().then(|| String::from_utf8_lossy(&said.stdout).trim().to_owned())

@@ -582,6 +582,11 @@ async fn where_index(trial: &Trial<'_>, sample: &Sample, place: &Place, seen: &m
         };
         return;
     }
+    if left == 0 && seen.writes.is_empty() {
+        seen.index = Index::Memory;
+        "indexing left nothing on disk".clone_into(&mut seen.index_why);
+        return;
+    }
     seen.index = Index::Directory;
     let known = &sample.known;
     let text = match seen.form {

@@ -91,7 +91,7 @@ pub(super) fn gate(command: &args::OneRun, store: Option<&Path>, out: &Out) -> R
     let run = context::run_id(&store, &command.run)?;
     let view = RunView::read(&store, &run)?;
     let pipeline = Pipeline {
-        pipeline: view.path.clone(),
+        pipeline: pipeline_file(&view.path, &store),
         sets: view
             .params
             .iter()
@@ -120,6 +120,20 @@ pub(super) fn gate(command: &args::OneRun, store: Option<&Path>, out: &Out) -> R
         }
     }
     Ok(exit)
+}
+
+/// The pipeline of a run as it can be found from here: a shipped one by name,
+/// a file where it was named or in the project of the store.
+fn pipeline_file(path: &str, store: &Store) -> String {
+    if let Some(shipped) = path.strip_prefix("(shipped)/") {
+        let name = shipped.rsplit('/').next().unwrap_or(shipped);
+        return name.trim_end_matches(".toml").to_owned();
+    }
+    let beside = store.root().parent().map(|root| root.join(path));
+    match beside {
+        Some(beside) if !Path::new(path).is_file() && beside.is_file() => beside.to_string_lossy().into_owned(),
+        _ => path.to_owned(),
+    }
 }
 
 /// A parameter's value as `--set` takes it.

@@ -117,8 +117,11 @@ fn text_of(root: &Path, path: &str) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
 }
 
+/// Names of two parts and more, which can't be taken for a word of the question.
 fn sayable(name: &str) -> bool {
-    LENGTHS.contains(&name.len())
+    let parts = name.contains('_') || name.chars().skip(1).any(|c| c.is_ascii_uppercase());
+    parts
+        && LENGTHS.contains(&name.len())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && !name.starts_with('_')
         && name.chars().any(|c| c.is_ascii_lowercase())

@@ -25,7 +25,7 @@ pub enum EngineError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A corpus can't be had.
-    #[error("corpus `{repo}`: {source}")]
+    #[error("{source}")]
     Corpus {
         /// The repository.
         repo: String,

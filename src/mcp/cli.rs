@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::client::{Call, Outcome, short_text};
+use super::call::{Call, Outcome, short_text};
 use super::launch::{Launch, StartError};
 use super::said::{Said, last_words};
 use super::wire::{Verdict, Wire};

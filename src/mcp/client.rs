@@ -12,11 +12,11 @@ use rmcp::service::{
 };
 use rmcp::transport::IntoTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use super::call::{Call, How, Outcome, Stopped, short, short_text};
 use super::cli::Cli;
 use super::counters::Counters;
 use super::handler::Plain;
@@ -26,7 +26,6 @@ use super::said::Said;
 use super::stdio::{self, Carriers};
 use super::tools::{MAX_PAGES, MAX_TOOLS, Tool, ToolsError};
 use super::wire::{Reply, Wire};
-use crate::artifact::code;
 use crate::clock::Stopwatch;
 use crate::manifest::server::{Lifecycle, Transport};
 use crate::process::{Ending, Exit, Group, Spec, Stdio};
@@ -39,97 +38,6 @@ const LAST_OUTPUT: Duration = Duration::from_millis(500);
 const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How long we take to say that we no longer want an answer.
 const CANCEL: Duration = Duration::from_millis(200);
-
-/// What came of one call, and when.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Call {
-    /// From writing the last byte of the request to reading the last byte of
-    /// the reply; without a reply, the time until we knew.
-    pub latency_ms: f64,
-    /// What came of it.
-    pub outcome: Outcome,
-}
-
-/// What came of one call.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    /// The raw `CallToolResult`, which may say `isError`.
-    Reply(Value),
-    /// A JSON-RPC error.
-    RpcError {
-        /// Its code.
-        code: i64,
-        /// Its words.
-        message: String,
-        /// What else it carries.
-        data: Option<Value>,
-    },
-    /// No reply before the deadline.
-    Timeout,
-    /// The server ended, or closed its output.
-    Died {
-        /// How, and its last words.
-        words: String,
-    },
-    /// The reply was larger than the limit.
-    TooLarge {
-        /// Bytes that came.
-        bytes: u64,
-    },
-    /// A reply that is no result of a tool.
-    Unexpected(String),
-}
-
-impl Outcome {
-    /// The code of the row's state; none for a reply, which may still say that it is an error.
-    #[must_use]
-    pub fn code(&self) -> Option<&'static str> {
-        match self {
-            Self::Reply(_) => None,
-            Self::RpcError { .. } | Self::Unexpected(_) => Some(code::CALL_ERROR),
-            Self::Timeout => Some(code::CALL_TIMEOUT),
-            Self::Died { .. } => Some(code::SERVER_DIED),
-            Self::TooLarge { .. } => Some(code::REPLY_TOO_LARGE),
-        }
-    }
-
-    /// What to hand to [`super::normalise`]: the result, or the error object.
-    #[must_use]
-    pub fn value(&self) -> Option<Value> {
-        match self {
-            Self::Reply(value) => Some(value.clone()),
-            Self::RpcError { code, message, .. } => Some(json!({"code": code, "message": message})),
-            _ => None,
-        }
-    }
-}
-
-/// How a server was brought to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum How {
-    /// It had ended before.
-    Itself,
-    /// It ended when its input was closed.
-    Closed,
-    /// It had to be told by a signal.
-    Terminated,
-    /// It had to be killed.
-    Killed,
-    /// It was not ours to end, or has no process between calls.
-    NotOurs,
-}
-
-/// What is left of a server.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stopped {
-    /// How it was brought to its end.
-    pub how: How,
-    /// How its process ended; time, memory and survivors of the whole tree.
-    pub exit: Exit,
-    /// What was seen on the wire.
-    pub counters: Counters,
-}
 
 /// A running server. Dropping it kills its processes.
 #[derive(Debug)]
@@ -263,7 +171,7 @@ impl Client {
         let ending = match &mut group {
             Some(group) => {
                 let mut ended = group.ended();
-                if matches!(failed, NotOpened::Closed | NotOpened::Failed(_)) {
+                if matches!(failed, NotOpened::Closed | NotOpened::Broken(_)) {
                     // It may be about to: its output closes a little before.
                     let _ = timeout(LAST_WORDS, ended.wait_for(Option::is_some)).await;
                 }
@@ -278,10 +186,12 @@ impl Client {
         let words = said.words();
         said.close();
         Err(match (failed, ending) {
+            (NotOpened::Refused(message), _) | (NotOpened::Broken(message), None) => {
+                StartError::Protocol { message, words }
+            }
             (NotOpened::Timeout, None) => StartError::Timeout { after: launch.start_timeout, words },
             (_, Some(ending)) => StartError::Died { how: words_of(ending), words },
             (NotOpened::Closed, None) => StartError::Died { how: "closed its output".to_owned(), words },
-            (NotOpened::Failed(message), None) => StartError::Protocol { message, words },
         })
     }
 
@@ -407,9 +317,8 @@ impl Client {
             sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()) => sent,
             () = &mut late => return (clock.ms(), Raw::Timeout),
         };
-        let mut handle = match sent {
-            Ok(handle) => handle,
-            Err(_) => return (clock.ms(), Raw::Died(self.bury(None).await)),
+        let Ok(mut handle) = sent else {
+            return (clock.ms(), Raw::Died(self.bury(None).await));
         };
         let id = handle.id.to_string();
         let mut reply = self.wire.hear(&id);
@@ -536,8 +445,12 @@ impl Client {
 /// Why the opening exchange failed.
 enum NotOpened {
     Timeout,
+    /// Its output ended.
     Closed,
-    Failed(String),
+    /// A message could not be sent.
+    Broken(String),
+    /// It answered, but not well.
+    Refused(String),
 }
 
 async fn open<T, E, A>(
@@ -563,9 +476,9 @@ where
         opened = Plain.serve_with_lifecycle(transport, mode) => opened.map_err(|error| match error {
             ClientInitializeError::ConnectionClosed(_) => NotOpened::Closed,
             ClientInitializeError::TransportError { error, context } => {
-                NotOpened::Failed(format!("{context}: {}", chain(&error)))
+                NotOpened::Broken(format!("{context}: {}", chain(&error)))
             }
-            other => NotOpened::Failed(short_text(&other.to_string())),
+            other => NotOpened::Refused(short_text(&other.to_string())),
         }),
         () = until_closed(&mut closing) => Err(NotOpened::Closed),
         () = sleep(left) => Err(NotOpened::Timeout),
@@ -672,14 +585,4 @@ fn chain(error: &dyn std::error::Error) -> String {
         next = reason.source();
     }
     short_text(&text)
-}
-
-pub(super) fn short(value: &Value) -> String {
-    short_text(&value.to_string())
-}
-
-pub(super) fn short_text(text: &str) -> String {
-    let mut chars = text.chars();
-    let head: String = chars.by_ref().take(300).collect();
-    if chars.next().is_some() { head + "…" } else { head }
 }

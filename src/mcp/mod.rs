@@ -7,6 +7,7 @@
 //! [`Client`] drives a server, [`detect`] chooses tools from a tool list,
 //! [`normalise`] turns replies into hits; the last two are pure.
 
+mod call;
 mod cli;
 mod client;
 mod counters;
@@ -20,7 +21,8 @@ mod stdio;
 mod tools;
 pub mod wire;
 
-pub use client::{Call, Client, How, Outcome, Stopped};
+pub use call::{Call, How, Outcome, Stopped};
+pub use client::Client;
 pub use counters::Counters;
 pub use launch::{Launch, ServerInfo, StartError, free_port};
 pub use tools::{Tool, ToolsError};

@@ -36,10 +36,8 @@ impl Tool {
             .cloned()
             .unwrap_or(Value::Null);
         let title = value.pointer("/annotations/title").and_then(Value::as_str);
-        let mut description = text("description");
-        if description.is_empty() {
-            description = title.unwrap_or_default().to_owned();
-        }
+        let told = value.get("description").and_then(Value::as_str).filter(|told| !told.is_empty());
+        let description = told.or(title).unwrap_or_default().to_owned();
         (!name.is_empty()).then_some(Self { name, description, schema })
     }
 }

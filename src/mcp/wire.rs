@@ -176,17 +176,13 @@ impl Wire {
         if trimmed.is_empty() {
             return Verdict::Drop;
         }
-        match serde_json::from_slice::<Value>(trimmed) {
-            Ok(frame) => {
-                let raw = String::from_utf8_lossy(trimmed);
-                state.frame(frame, Some(&raw), at)
-            }
-            Err(_) => {
-                state.counters.not_json += 1;
-                state.bad_text(at, &String::from_utf8_lossy(trimmed));
-                Verdict::Drop
-            }
+        let raw = String::from_utf8_lossy(trimmed);
+        if let Ok(frame) = serde_json::from_slice::<Value>(trimmed) {
+            return state.frame(frame, Some(&raw), at);
         }
+        state.counters.not_json += 1;
+        state.bad_text(at, &raw);
+        Verdict::Drop
     }
 
     /// A frame that came by another way than lines.
@@ -291,7 +287,8 @@ impl State {
     fn settle(&mut self, id: &str, reply: impl FnOnce(f64) -> Reply, at: f64) {
         let Some(request) = self.requests.get_mut(id) else { return };
         request.phase = Phase::Answered;
-        let reply = reply((at - request.sent_ms).max(0.0));
+        // In microseconds: the clock knows no better.
+        let reply = reply(((at - request.sent_ms).max(0.0) * 1e3).round() / 1e3);
         let tell = request.tell.take().unwrap_or_else(|| {
             let (tell, hear) = oneshot::channel();
             request.hear = Some(hear);

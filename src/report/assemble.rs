@@ -38,6 +38,8 @@ pub struct RunView {
     pub params: BTreeMap<String, Value>,
     /// Stages with their numbers of nodes.
     pub stages: Vec<(String, u64)>,
+    /// Arms in manifest order.
+    pub arms: Vec<String>,
     /// Corpora: repository, digest, origin.
     pub corpora: Vec<(String, Digest, String)>,
     /// Nodes with an artifact, in the order of the journal.
@@ -86,7 +88,8 @@ impl RunView {
         view.last = journal.lines.last().map_or(0, |l| l.at);
         for line in journal.lines {
             match line.event {
-                Event::RunStarted { pipeline, path, params, stages, .. } => {
+                Event::RunStarted { pipeline, path, params, stages, arms, .. } => {
+                    view.arms = arms;
                     view.pipeline = pipeline;
                     view.path = path;
                     view.params = params;
@@ -158,7 +161,9 @@ impl RunView {
         let mut found: Vec<(String, Value)> = Vec::new();
         for node in self.nodes.iter().filter(|n| n.record.kind == "aggregate") {
             if let Some(digest) = node.record.part(part::RESULT) {
-                found.push((node.id.clone(), read_json(store, &digest, &node.id)?));
+                let mut result = read_json(store, &digest, &node.id)?;
+                self.order_arms(&mut result);
+                found.push((node.id.clone(), result));
             }
         }
         // In the order of stages, whatever ended first.
@@ -271,9 +276,17 @@ impl RunView {
         Ok(rows(&views))
     }
 
-    /// Arms in the order in which the run's cells name them first.
+    /// Puts arms into manifest order: an artifact holds them by name, so that the
+    /// order of tables in a manifest changes no key.
+    fn order_arms(&self, result: &mut Value) {
+        if let Some(arms) = result.get_mut("arms").and_then(Value::as_array_mut) {
+            arms.sort_by_key(|arm| self.arms.iter().position(|name| arm["arm"] == name.as_str()));
+        }
+    }
+
+    /// Arms in manifest order, then those that only cells name.
     fn arm_order(&self) -> Vec<&str> {
-        let mut out: Vec<&str> = Vec::new();
+        let mut out: Vec<&str> = self.arms.iter().map(String::as_str).collect();
         for arm in self.nodes.iter().filter_map(|n| n.cell.get("arm")) {
             if !out.contains(&arm.as_str()) {
                 out.push(arm);

@@ -85,7 +85,9 @@ impl Page {
         for own in own_metrics(&arms) {
             table("Own metrics", Some(own));
         }
-        table("Cells", Some(cells(&arms)));
+        // Pipelines of commands have no cells.
+        let planned = arms.iter().any(|arm| arm.0["cells"]["planned"].as_u64().unwrap_or(0) > 0);
+        table("Cells", planned.then(|| cells(&arms)));
         table("Gates", gates(&run["gates"]));
         let mut list = |title: &str, items: Vec<String>| {
             if !items.is_empty() {

@@ -44,19 +44,16 @@ impl Kind for Command {
             |text: &str| template::render_cell(text, &vars).map_err(|e| NoRecipe::Impossible(e.to_string()));
         let mut out = Map::new();
         let run = command.run.iter().map(|w| render(w)).collect::<Result<Vec<_>, _>>()?;
-        let mut scripts = Vec::new();
-        for word in &run {
-            if is_file(&at.pipeline.root, word) {
-                scripts.extend(files(at, word)?);
-            }
+        // By path, so that a reason names the file; scripts are inputs like others.
+        let mut inputs: BTreeMap<String, String> = BTreeMap::new();
+        for word in run.iter().filter(|word| is_file(&at.pipeline.root, word)) {
+            inputs.extend(files(at, word)?);
         }
         out.insert("run".to_owned(), json!(run));
-        put(&mut out, "scripts", json!(scripts), &json!([]));
-        let mut inputs = Vec::new();
         for pattern in &command.inputs {
             inputs.extend(files(at, &render(pattern)?)?);
         }
-        put(&mut out, "inputs", json!(inputs), &json!([]));
+        put(&mut out, "inputs", json!(inputs), &json!({}));
         let env =
             command.env.iter().map(|(k, v)| Ok((k, render(v)?))).collect::<Result<BTreeMap<_, _>, _>>()?;
         put(&mut out, "env", json!(env), &json!({}));
@@ -112,9 +109,10 @@ fn is_file(root: &Path, word: &str) -> bool {
     tree::plain(word).is_ok() && root.join(word).is_file()
 }
 
-fn files(at: &At<'_>, pattern: &str) -> Result<Vec<Value>, NoRecipe> {
+/// Files that match a pattern: project path and digest, hex.
+fn files(at: &At<'_>, pattern: &str) -> Result<Vec<(String, String)>, NoRecipe> {
     let found = at.world.files(pattern).map_err(NoRecipe::Impossible)?;
-    Ok(found.iter().map(|(path, digest)| json!([path, digest.hex()])).collect())
+    Ok(found.iter().map(|(path, digest)| (path.clone(), digest.hex())).collect())
 }
 
 /// What templates of a cell may name: axis values and parameters.
@@ -225,22 +223,19 @@ fn unconfined(report: &Path) -> Option<String> {
 
 /// Puts declared inputs, parts of needs and the task into the working directory.
 fn lay_inputs(job: &Job, work: &Path) -> Result<(), Failure> {
-    for list in ["inputs", "scripts"] {
-        for entry in job.recipe[list].as_array().into_iter().flatten() {
-            let (Some(path), Some(digest)) = (entry[0].as_str(), entry[1].as_str()) else { continue };
-            let bytes = fsio::read(&job.pipeline.root.join(path))?;
-            // Inputs are frozen here: what moved since the key was made is not run.
-            if crate::digest::Digest::of(&bytes).hex() != digest {
-                return Err(Failure::new(
-                    Cause::Output,
-                    format!("input `{path}` changed while the run was going on"),
-                ));
-            }
-            let target = work.join(path);
-            fsio::write_plain(&target, &bytes)?;
-            if is_executable(&job.pipeline.root.join(path)) {
-                tree::set_executable(&target)?;
-            }
+    for (path, digest) in job.recipe["inputs"].as_object().into_iter().flatten() {
+        let bytes = fsio::read(&job.pipeline.root.join(path))?;
+        // Inputs are frozen here: what moved since the key was made is not run.
+        if digest.as_str() != Some(crate::digest::Digest::of(&bytes).hex().as_str()) {
+            return Err(Failure::new(
+                Cause::Output,
+                format!("input `{path}` changed while the run was going on"),
+            ));
+        }
+        let target = work.join(path);
+        fsio::write_plain(&target, &bytes)?;
+        if is_executable(&job.pipeline.root.join(path)) {
+            tree::set_executable(&target)?;
         }
     }
     for (need, inputs) in job.stage().needs.iter().zip(&job.needs) {

@@ -11,11 +11,13 @@
     clippy::exit,
     clippy::disallowed_methods,
     clippy::unwrap_used,
+    clippy::zombie_processes,
     reason = "a fake server, not a part of the program"
 )]
 
+mod fake_json;
+
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -23,6 +25,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio, exit};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use fake_json::{Json, quote};
 
 const MENU: &str = "fake-mcp [FLAG...] [list-tools | call-tool NAME JSON]
   --name NAME            what it calls itself (fake)
@@ -39,6 +43,7 @@ const MENU: &str = "fake-mcp [FLAG...] [list-tools | call-tool NAME JSON]
   --slow-first N:MS      the first N searches take MS milliseconds
   --slow MS              every search takes MS milliseconds
   --slow-index MS        indexing takes MS milliseconds
+  --discover             speaks the revision of 2026-07-28 only
   --never-initialize     reads and says nothing
   --exit-at-once         says why on standard error, and exits with 3
   --die-in-call N        exits with 7 in the middle of the Nth search
@@ -59,164 +64,6 @@ const MENU: &str = "fake-mcp [FLAG...] [list-tools | call-tool NAME JSON]
   --ignore-stdin-close   stays when its input ends
   --http PORT            streamable HTTP on 127.0.0.1
 ";
-
-/// JSON, as little as is needed.
-#[derive(Clone, Debug)]
-enum Json {
-    Null,
-    Bool(bool),
-    Number(String),
-    Text(String),
-    List(Vec<Json>),
-    Map(Vec<(String, Json)>),
-}
-
-impl Json {
-    fn parse(text: &str) -> Option<Self> {
-        let chars: Vec<char> = text.chars().collect();
-        let mut at = 0;
-        let value = Self::value(&chars, &mut at)?;
-        blanks(&chars, &mut at);
-        (at == chars.len()).then_some(value)
-    }
-
-    fn value(chars: &[char], at: &mut usize) -> Option<Self> {
-        blanks(chars, at);
-        match *chars.get(*at)? {
-            '{' => {
-                let mut map = Vec::new();
-                *at += 1;
-                loop {
-                    blanks(chars, at);
-                    match *chars.get(*at)? {
-                        '}' => break,
-                        ',' => *at += 1,
-                        _ => {
-                            let key = Self::string(chars, at)?;
-                            blanks(chars, at);
-                            *at += usize::from(*chars.get(*at)? == ':');
-                            map.push((key, Self::value(chars, at)?));
-                        }
-                    }
-                }
-                *at += 1;
-                Some(Self::Map(map))
-            }
-            '[' => {
-                let mut list = Vec::new();
-                *at += 1;
-                loop {
-                    blanks(chars, at);
-                    match *chars.get(*at)? {
-                        ']' => break,
-                        ',' => *at += 1,
-                        _ => list.push(Self::value(chars, at)?),
-                    }
-                }
-                *at += 1;
-                Some(Self::List(list))
-            }
-            '"' => Self::string(chars, at).map(Self::Text),
-            _ => {
-                let start = *at;
-                while chars.get(*at).is_some_and(|c| c.is_alphanumeric() || "+-.".contains(*c)) {
-                    *at += 1;
-                }
-                let word: String = chars[start..*at].iter().collect();
-                match word.as_str() {
-                    "" => None,
-                    "null" => Some(Self::Null),
-                    "true" | "false" => Some(Self::Bool(word == "true")),
-                    _ => Some(Self::Number(word)),
-                }
-            }
-        }
-    }
-
-    fn string(chars: &[char], at: &mut usize) -> Option<String> {
-        let mut out = String::new();
-        *at += 1;
-        loop {
-            let c = *chars.get(*at)?;
-            *at += 1;
-            match c {
-                '"' => return Some(out),
-                '\\' => {
-                    let escape = *chars.get(*at)?;
-                    *at += 1;
-                    match escape {
-                        'n' => out.push('\n'),
-                        't' => out.push('\t'),
-                        'r' => out.push('\r'),
-                        'u' => {
-                            let hex: String = chars.get(*at..*at + 4)?.iter().collect();
-                            *at += 4;
-                            let code = u32::from_str_radix(&hex, 16).ok()?;
-                            out.push(char::from_u32(code).unwrap_or('\u{fffd}'));
-                        }
-                        other => out.push(other),
-                    }
-                }
-                other => out.push(other),
-            }
-        }
-    }
-
-    fn get(&self, key: &str) -> &Json {
-        match self {
-            Self::Map(map) => map.iter().find(|(k, _)| k == key).map_or(&Json::Null, |(_, v)| v),
-            _ => &Json::Null,
-        }
-    }
-
-    fn text(&self) -> &str {
-        match self {
-            Self::Text(text) => text,
-            _ => "",
-        }
-    }
-
-    fn write(&self) -> String {
-        match self {
-            Self::Null => "null".to_owned(),
-            Self::Bool(b) => b.to_string(),
-            Self::Number(n) => n.clone(),
-            Self::Text(text) => quote(text),
-            Self::List(list) => format!("[{}]", list.iter().map(Self::write).collect::<Vec<_>>().join(",")),
-            Self::Map(map) => {
-                let inner: Vec<String> =
-                    map.iter().map(|(k, v)| format!("{}:{}", quote(k), v.write())).collect();
-                format!("{{{}}}", inner.join(","))
-            }
-        }
-    }
-}
-
-fn blanks(chars: &[char], at: &mut usize) {
-    while chars.get(*at).is_some_and(|c| c.is_whitespace()) {
-        *at += 1;
-    }
-}
-
-fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if (c as u32) < 32 => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
 
 /// Flags, and what comes after them.
 #[derive(Clone, Debug, Default)]
@@ -291,7 +138,7 @@ impl Server {
 
     fn handle(&mut self, method: &str, params: &Json) -> Answer {
         match method {
-            "initialize" => {
+            "initialize" if !self.flags.has("discover") => {
                 let asked = params.get("protocolVersion").text();
                 let version = if asked.is_empty() { "2025-06-18" } else { asked };
                 Answer::Result(format!(
@@ -302,6 +149,13 @@ impl Server {
                     quote(&self.flags.text("version", "1.0.0"))
                 ))
             }
+            "server/discover" if self.flags.has("discover") => Answer::Result(format!(
+                "{{\"resultType\":\"complete\",\"supportedVersions\":[\"2026-07-28\"],\
+                 \"capabilities\":{{\"tools\":{{}}}},\"ttlMs\":0,\"cacheScope\":\"private\",\
+                 \"_meta\":{{\"io.modelcontextprotocol/serverInfo\":{{\"name\":{},\"version\":{}}}}}}}",
+                quote(&self.flags.text("name", "fake")),
+                quote(&self.flags.text("version", "1.0.0"))
+            )),
             "ping" => Answer::Result("{}".to_owned()),
             "tools/list" => Answer::Result(self.list(params)),
             "tools/call" => self.call(params.get("name").text(), params.get("arguments")),

@@ -176,6 +176,7 @@ fn check(kind: FileKind, file: &str, text: &str) -> Vec<Diagnostic> {
     if root().join("examples").is_dir() {
         proofline::fsio::tree::copy(&root().join("examples"), &project.path().join("examples")).unwrap();
     }
+    proofline::fsio::create_dir(&project.path().join("datasets/sample")).unwrap();
     match compiled(project.path(), file, &[]) {
         Ok((_, warnings)) => warnings,
         Err(found) => found,

@@ -93,7 +93,7 @@ def servers(args):
         for row in own:
             for hit in row["results"]:
                 name = hit["file"]
-                if name is not None and (name.startswith(("/", "./")) or "\\" in name):
+                if name is not None and (name.startswith(("/", "./", "@")) or "\\" in name):
                     fail(f"{arm}: a path that is not relative to the corpus: {name}")
         hit = metrics[arm]["hit@10"]
         if hit["n"] != args.questions or not hit["value"] or hit["value"] <= 0:

@@ -10,6 +10,8 @@ use crate::stats;
 
 use super::{Cell, CustomNumber, Summary};
 
+/// Fewest questions of which an interval is given.
+const FEWEST: usize = 5;
 /// Level of descriptive intervals.
 const LEVEL: f64 = 0.95;
 
@@ -196,7 +198,8 @@ impl<'a> Arm<'a> {
             count(self.rows().filter(|r| r.grade.values.contains_key(column) && with_value(r).is_none()));
         if is_mean {
             let means: Vec<f64> = by_question.values().filter_map(|v| stats::mean(v)).collect();
-            out.interval = stats::mean_interval(&means, LEVEL);
+            // A t interval of a handful of values says nothing, and may leave the metric's range.
+            out.interval = if means.len() >= FEWEST { stats::mean_interval(&means, LEVEL) } else { None };
             let valid = |row: &Row<'_>| row.grade.state == CellState::Valid;
             if self.rows().any(|row| !valid(&row) && with_value(&row).is_some()) {
                 let questions: BTreeSet<_> = self

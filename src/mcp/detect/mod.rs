@@ -126,19 +126,20 @@ fn as_choice(rated: &Rated, ahead: f64) -> Choice {
 }
 
 fn explain(best: &Rated, runner_up: Option<&Rated>, callable: bool, enough: bool) -> String {
-    let mut why = format!("`{}` scores {:.1}", best.tool, best.score);
-    match runner_up {
-        Some(next) => why.push_str(&format!(", then `{}` with {:.1}", next.tool, next.score)),
-        None => why.push_str(", and nothing else comes near"),
-    }
-    if !callable {
-        why.push_str(&format!("; it requires `{}`, which is not known", best.fitted.missing.join("`, `")));
+    let next = match runner_up {
+        Some(next) => format!("then `{}` with {:.1}", next.tool, next.score),
+        None => "and nothing else comes near".to_owned(),
+    };
+    let doubt = if !callable {
+        format!("; it requires `{}`, which is not known", best.fitted.missing.join("`, `"))
     } else if best.score < GOOD {
-        why.push_str("; that is not much");
+        "; that is not much".to_owned()
     } else if !enough {
-        why.push_str("; they are too close to tell");
-    }
-    why
+        "; they are too close to tell".to_owned()
+    } else {
+        String::new()
+    };
+    format!("`{}` scores {:.1}, {next}{doubt}", best.tool, best.score)
 }
 
 fn nothing_found(rated: &[Rated], slot: Slot) -> String {

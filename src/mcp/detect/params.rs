@@ -296,7 +296,9 @@ fn limit(schema: &Value) -> Value {
     const WANTED: f64 = 10.0;
     let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
     match (bound("minimum"), bound("maximum")) {
-        (_, Some(most)) if most < WANTED && most >= 1.0 => schema.get("maximum").cloned().unwrap_or_default(),
+        (_, Some(most)) if (1.0..WANTED).contains(&most) => {
+            schema.get("maximum").cloned().unwrap_or_default()
+        }
         (Some(least), _) if least > WANTED => schema.get("minimum").cloned().unwrap_or_default(),
         _ => json!("{limit}"),
     }

@@ -14,13 +14,13 @@ pub(super) fn words(name: &str, shared: Option<&str>) -> Vec<String> {
     let mut word = String::new();
     let mut before = ' ';
     for c in name.chars().take(200) {
-        if !c.is_alphanumeric() {
-            words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
-        } else {
+        if c.is_alphanumeric() {
             if c.is_uppercase() && before.is_lowercase() && !word.is_empty() {
                 words.push(std::mem::take(&mut word));
             }
             word.extend(c.to_lowercase());
+        } else if !word.is_empty() {
+            words.push(std::mem::take(&mut word));
         }
         before = c;
     }

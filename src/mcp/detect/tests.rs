@@ -31,13 +31,17 @@ fn both(tools: &[(&str, &str)]) -> (Option<String>, Option<String>) {
     (chosen(&tools, Slot::Ingest), chosen(&tools, Slot::Query))
 }
 
+/// Tools, the one that indexes, the one that answers.
+type Expected<'a> = (&'a [(&'a str, &'a str)], Option<String>, Option<String>);
+
+#[expect(clippy::unnecessary_wraps, reason = "reads as the expectation that it is")]
 fn some(name: &str) -> Option<String> {
     Some(name.to_owned())
 }
 
 #[test]
 fn substrings_fool_nobody() {
-    let lists: [(&[(&str, &str)], Option<String>, Option<String>); 9] = [
+    let lists: [Expected; 9] = [
         (
             &[("find_files", "pattern!"), ("search_index", "query!"), ("index_project", "path!")],
             some("index_project"),
@@ -88,7 +92,7 @@ fn substrings_fool_nobody() {
 
 #[test]
 fn usual_lists_are_read() {
-    let lists: [(&[(&str, &str)], Option<String>, Option<String>); 7] = [
+    let lists: [Expected; 7] = [
         (
             &[
                 ("index_codebase", "path! force:boolean"),
@@ -269,7 +273,7 @@ fn odd_schemas_are_survived() {
         json!({"properties": {"query": {"type": 7, "anyOf": [[]]}}, "required": [1, "query"]}),
     ] {
         let tool = Tool { name: "search".to_owned(), description: String::new(), schema };
-        let _ = choose(&[tool.clone()], Slot::Query);
+        let _ = choose(std::slice::from_ref(&tool), Slot::Query);
         let _ = choose(&[tool], Slot::Ingest);
     }
     assert_eq!(chosen(&[tool("検索", "", "query!")], Slot::Query), None);

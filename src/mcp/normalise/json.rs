@@ -192,6 +192,8 @@ impl Walk<'_, '_> {
         for text in &strings {
             let start = self.hits.len();
             match self.rules.place(text, Sure::Yes) {
+                // `request.json` in a list of names is a file only if there is one.
+                Some(place) if self.is_name(&place.file) && place.line.is_none() => {}
                 Some(place) => self.push(place.file, place.line, place.symbol, None),
                 None => self.text(text, depth),
             }
@@ -223,6 +225,10 @@ impl Walk<'_, '_> {
                 .map(|(k, v)| (k.clone(), v.clone()))
                 .collect();
             own = fields::read(&outer, self.rules);
+        }
+        let bare = own.line.is_none() && own.score.is_none() && !lists;
+        if above.listed && bare && words::failed(object).is_some() {
+            return;
         }
         match (own.file.clone(), above.file) {
             (Some(file), _) => self.in_file(object, &file, own, above, depth),
@@ -301,7 +307,7 @@ impl Walk<'_, '_> {
 
     /// The file, and perhaps the line, that the key of a map is.
     fn file_key(&self, key: &str) -> Option<(String, Option<u64>)> {
-        if !key.contains(['.', '/', '\\']) || key.starts_with("f.") {
+        if !key.contains(['.', '/', '\\']) {
             return None;
         }
         let place = self.rules.place(key, Sure::Yes)?;
@@ -396,6 +402,11 @@ impl Walk<'_, '_> {
             self.hits.extend(table::row(&names, row, self.rules));
         }
         true
+    }
+
+    /// A name without a folder that is known to be no file.
+    fn is_name(&self, file: &str) -> bool {
+        !file.contains('/') && self.rules.known.is_some() && !self.rules.knows(file)
     }
 
     fn push(&mut self, file: String, line: Option<u64>, symbol: Option<String>, score: Option<f64>) {
@@ -501,13 +512,9 @@ fn is_empty(value: &Value, depth: usize) -> bool {
 /// The first warning beside an empty result: the only trace of what went wrong.
 fn complaint(value: &Value) -> Option<String> {
     let object = value.as_object()?;
-    ["warnings", "errors", "warning", "message", "hint", "note"].iter().find_map(|key| {
-        match object.get(*key)? {
-            Value::String(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
-            Value::Array(list) => {
-                list.first().map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
-            }
-            _ => None,
-        }
+    ["warnings", "errors", "warning"].iter().find_map(|key| match object.get(*key)? {
+        Value::String(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
+        Value::Array(list) => list.first().map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned)),
+        _ => None,
     })
 }

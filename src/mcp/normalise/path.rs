@@ -292,16 +292,8 @@ fn strip_file_uri(text: &str) -> Option<String> {
             .flatten()
             .and_then(|hex| std::str::from_utf8(hex).ok())
             .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match code {
-            Some(byte) => {
-                bytes.push(byte);
-                left = &after[2..];
-            }
-            None => {
-                bytes.push(first);
-                left = after;
-            }
-        }
+        bytes.push(code.unwrap_or(first));
+        left = if code.is_some() { &after[2..] } else { after };
     }
     let path = String::from_utf8_lossy(&bytes).into_owned();
     // `/C:/x` is `C:/x`.

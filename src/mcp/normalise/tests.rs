@@ -412,6 +412,26 @@ fn errors_of_the_protocol_and_of_tools() {
 }
 
 #[test]
+fn what_failed_is_no_hit() {
+    let value = json!({"results": [{"file": "src/flask/app.py", "error": "parse failed"}, {"file": "src/flask/helpers.py", "line": 3}]});
+    assert_eq!(json_places(&value), ["src/flask/helpers.py:3"]);
+    let empty = json!({"repo_map": "", "warnings": ["parse failed: src/flask/app.py: no grammar"]});
+    let got = with(&reply(&empty.to_string()), Lines::OneBased, true);
+    assert_eq!((got.kind, got.hits.len()), (Kind::Empty, 0));
+    assert!(got.error.is_some_and(|e| e.starts_with("parse failed")));
+    assert_eq!(kind("{\"names\": [\"request.json\", \"session.py\"]}"), Kind::Other);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(text in "[a-z(){}\\[\\]<>/\\\\.:,|#`*\"' \n0-9éß日-]{0,200}") {
+        let _ = with(&reply(&text), Lines::OneBased, true);
+        let _ = with(&reply(&text), Lines::ZeroBased, false);
+        let _ = with(&json!({"structuredContent": {"results": [text.clone(), {"file": text.clone(), "line": text}]}}), Lines::OneBased, false);
+    }
+}
+
+#[test]
 fn hostile_replies_are_survived() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let mut nested = json!({"file": "src/flask/app.py"});

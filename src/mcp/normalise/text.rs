@@ -29,16 +29,16 @@ pattern!(CONTEXT, r"^(.{1,600}?)-(\d{1,7})-");
 // A path and its line anywhere in a line.
 pattern!(
     INLINE,
-    r##"(?x) ((?:[A-Za-z]:[\\/])? [\w.@~$+\-/\\()\[\]]* \.[A-Za-z][A-Za-z0-9]{0,9})
+    r#"(?x) ((?:[A-Za-z]:[\\/])? [\w.@~$+\-/\\()\[\]]* \.[A-Za-z][A-Za-z0-9]{0,9})
         ["'`*)\]]{0,4}
         (?: (?::|\#L|\#|@L?)(\d{1,7})\b (?:[:.]\d{1,6})? (?:\s?[-–]\s?L?\d{1,7})?
-          | \s*[,(\[:]?\s*(?:at\s+)?(?:[Ll]ines?|[Ll]n|L)\.?[\s:\#]*(\d{1,7})\b )"##
+          | \s*[,(\[:]?\s*(?:at\s+)?(?:[Ll]ines?|[Ll]n|L)\.?[\s:\#]*(\d{1,7})\b )"#
 );
 // A path at the beginning of a line, and something that isn't a sentence.
 pattern!(
     START,
-    r##"(?x)^["'`*\[(]* ((?:[A-Za-z]:[\\/])? [\w.@~$+\-/\\()\[\]]* \.[A-Za-z][A-Za-z0-9]{0,9})
-        ["'`*\])]* (?: \s*(?:[-–—|(\[,:]|→|=>) | \s{2,} | \s*$ )"##
+    r#"(?x)^["'`*\[(]* ((?:[A-Za-z]:[\\/])? [\w.@~$+\-/\\()\[\]]* \.[A-Za-z][A-Za-z0-9]{0,9})
+        ["'`*\])]* (?: \s*(?:[-–—|(\[,:]|→|=>) | \s{2,} | \s*$ )"#
 );
 // List marks, numbers, headings, quotes, branches of a tree.
 pattern!(
@@ -194,7 +194,7 @@ pub(super) fn numbered_lines(text: &str) -> Vec<u64> {
             marked.push(row.number);
         }
         if row.separator != '-'
-            && let Some(Some(first)) = listing.next(line, true)
+            && let Shown::Place(first) = listing.next(line, true)
         {
             firsts.push(first);
         }
@@ -217,6 +217,17 @@ fn row(line: &str) -> Option<Row> {
     (!counted).then(|| Row { number, marked: found.get(1).is_some(), separator })
 }
 
+/// What a line of a listing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// No numbered line.
+    Else,
+    /// One that belongs to what came before.
+    Row,
+    /// One that stands for a place.
+    Place(u64),
+}
+
 /// Follows the numbered lines of a piece of code.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Listing {
@@ -224,17 +235,17 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// None when the line is no row; else the row's number if a stretch of
-    /// rows begins with it, or if every row counts (`each`, as grep shows them).
-    pub(super) fn next(&mut self, line: &str, stretches: bool) -> Option<Option<u64>> {
-        let row = row(line)?;
+    /// Looks at the next line. A row counts when a stretch of rows begins with
+    /// it, when it is marked, or, without `stretches`, when it is one of grep's.
+    pub(super) fn next(&mut self, line: &str, stretches: bool) -> Shown {
+        let Some(row) = row(line) else { return Shown::Else };
         if row.separator == '-' {
-            return Some(None);
+            return Shown::Row;
         }
         let follows = self.last.is_some_and(|last| row.number == last + 1);
         self.last = Some(row.number);
         let each = !stretches && row.separator == ':';
-        Some((row.marked || each || !follows).then_some(row.number))
+        if row.marked || each || !follows { Shown::Place(row.number) } else { Shown::Row }
     }
 }
 
@@ -288,10 +299,12 @@ impl<'w, 'r> Reader<'w, 'r> {
         let fence = self.fence;
         if let Some(pending) = &mut self.pending
             && pending.place.line.is_none()
-            && let Some(number) = pending.listing.next(line, fence)
         {
-            pending.rows.extend(number);
-            return;
+            match pending.listing.next(line, fence) {
+                Shown::Place(number) => return pending.rows.push(number),
+                Shown::Row => return,
+                Shown::Else => {}
+            }
         }
         if self.grep(trimmed) || self.fence {
             return;

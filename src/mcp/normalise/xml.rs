@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::fields::{self, first_line, plain};
 use super::path::Sure;
-use super::text::Listing;
+use super::text::{Listing, Shown};
 use super::{MAX_HITS, Rules};
 use crate::artifact::Hit;
 
@@ -105,52 +105,68 @@ pub(super) fn read(text: &str, rules: &Rules<'_>) -> Vec<Hit> {
             skip = !rest[start..].contains("]]>");
             rest = &rest[..start];
         }
-        if open.file.is_some()
-            && open.line.is_none()
-            && let Some(number) = open.listing.next(rest, true)
-        {
-            open.lines.extend(number);
+        if open.file.is_some() && open.line.is_none() {
+            match open.listing.next(rest, true) {
+                Shown::Place(number) => open.lines.push(number),
+                Shown::Row => {}
+                Shown::Else => {
+                    tags_of(rest, tags, attributes, rules, &mut open, &mut element, &mut hits);
+                }
+            }
             continue;
         }
-        let mut last = 0;
-        for tag in tags.captures_iter(rest).take(64) {
-            let (Some(whole), name) = (tag.get(0), plain(&tag[2])) else { continue };
-            let inner = &rest[last..whole.start()];
-            last = whole.end();
-            let closing = &tag[1] == "/";
-            if closing {
-                if element.take().as_deref() == Some(name.as_str()) {
-                    element_text(&name, inner, rules, &mut open, &mut hits);
-                }
-                continue;
-            }
-            let pairs: Map<String, Value> = attributes
-                .captures_iter(&tag[3])
-                .take(32)
-                .map(|pair| {
-                    let value = pair.get(2).or_else(|| pair.get(3)).map_or("", |m| m.as_str());
-                    (pair[1].to_owned(), Value::from(value))
-                })
-                .collect();
-            let web = WEB.contains(&format!(" {name} "));
-            let own =
-                if web || pairs.is_empty() { fields::Fields::default() } else { fields::read(&pairs, rules) };
-            let named = matches!(name.as_str(), "file" | "document" | "doc" | "source");
-            let by_name = pairs.get("name").and_then(Value::as_str).filter(|_| named);
-            let file = own.file.or_else(|| Some(rules.place(by_name?, Sure::Yes)?.file));
-            if let Some(file) = file {
-                open.close(rules, &mut hits);
-                let symbol = own.symbol.filter(|s| !named || !file.ends_with(s.as_str()));
-                open = Open { file: Some(file), line: own.line, symbol, score: own.score, ..Open::default() };
-            } else if own.line.is_some() && open.file.is_some() && !web {
-                // `<file path=..><match line="3"/>`: each one is a place of its own.
-                open.lines.extend(own.line);
-            }
-            element = Some(name);
-        }
+        tags_of(rest, tags, attributes, rules, &mut open, &mut element, &mut hits);
     }
     open.close(rules, &mut hits);
     hits
+}
+
+/// The tags of one line.
+fn tags_of(
+    rest: &str,
+    tags: &Regex,
+    attributes: &Regex,
+    rules: &Rules<'_>,
+    open: &mut Open,
+    element: &mut Option<String>,
+    hits: &mut Vec<Hit>,
+) {
+    let mut last = 0;
+    for tag in tags.captures_iter(rest).take(64) {
+        let (Some(whole), name) = (tag.get(0), plain(&tag[2])) else { continue };
+        let inner = &rest[last..whole.start()];
+        last = whole.end();
+        let closing = &tag[1] == "/";
+        if closing {
+            if element.take().as_deref() == Some(name.as_str()) {
+                element_text(&name, inner, rules, open, hits);
+            }
+            continue;
+        }
+        let pairs: Map<String, Value> = attributes
+            .captures_iter(&tag[3])
+            .take(32)
+            .map(|pair| {
+                let value = pair.get(2).or_else(|| pair.get(3)).map_or("", |m| m.as_str());
+                (pair[1].to_owned(), Value::from(value))
+            })
+            .collect();
+        let web = WEB.contains(&format!(" {name} "));
+        let own =
+            if web || pairs.is_empty() { fields::Fields::default() } else { fields::read(&pairs, rules) };
+        let named = matches!(name.as_str(), "file" | "document" | "doc" | "source");
+        let by_name = pairs.get("name").and_then(Value::as_str).filter(|_| named);
+        let file = own.file.or_else(|| Some(rules.place(by_name?, Sure::Yes)?.file));
+        if let Some(file) = file {
+            open.close(rules, hits);
+            let symbol = own.symbol.filter(|s| !named || !file.ends_with(s.as_str()));
+            *open = Open { file: Some(file), line: own.line, symbol, score: own.score, ..Open::default() };
+        } else if own.line.is_some() && open.file.is_some() && !web {
+            // `<file path=..><match line="3"/>`: each one is a place of its own.
+            open.lines.extend(own.line);
+        }
+        *element = Some(name);
+    }
 }
 
 /// `<file>a.py</file>`, `<line>3</line>`.

@@ -56,7 +56,7 @@ pub(super) fn read(
     for (at, input) in wire.inputs.iter().enumerate() {
         let at = path.key("inputs").index(at);
         for rendered in texts.check(cx, input, &at) {
-            if !input_is_there(cx, &rendered, &at) {
+            if !input_is_there(cx, params, input, &rendered, &at) {
                 break;
             }
         }
@@ -168,37 +168,41 @@ fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// Reports an input that isn't there or leads out of the project.
-fn input_is_there(cx: &mut Cx<'_>, input: &str, path: &KeyPath) -> bool {
+/// Reports an input that isn't there or leads out of the project. Of a glob
+/// the folder before its first sign must be there; what it matches may change.
+fn input_is_there(cx: &mut Cx<'_>, params: &Params, written: &str, input: &str, path: &KeyPath) -> bool {
+    let fixed = input.split(['*', '?', '[']).next().unwrap_or_default();
+    let folder = fixed.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let (code, message, near) = match cx.project.inside(&cx.project.root, input) {
+        Err(error) => ("bad-path", error.to_string(), None),
+        Ok(_) if is_glob(input) => {
+            if let Err(error) = globset::Glob::new(input) {
+                ("bad-path", format!("`{}` is no glob: {}", short(input), error.kind()), None)
+            } else {
+                let full = cx.project.root.join(folder);
+                if cx.project.exists(&full) {
+                    return true;
+                }
+                let near = cx.project.nearest_beside(&full);
+                ("no-input", format!("there is no folder `{}` for `{}`", short(folder), short(input)), near)
+            }
+        }
+        Ok(full) if cx.project.exists(&full) => return true,
+        Ok(full) => {
+            let near = cx.project.nearest_beside(&full);
+            ("no-input", format!("there is no file or folder `{}`", short(input)), near)
+        }
+    };
     let root = cx.project.show(&cx.project.root);
     let help = format!("inputs are files, folders or globs, relative to the project's root `{root}`");
-    let full = match cx.project.inside(&cx.project.root, input) {
-        Ok(full) => full,
-        Err(error) => {
-            cx.error("bad-path", error.to_string(), cx.at(path), help);
-            return false;
+    let help = near.map_or_else(|| help.clone(), |near| format!("did you mean `{near}`? {help}"));
+    let mut error = Diagnostic::error(code, message).at(cx.at(path), "");
+    for reference in template::references(written).unwrap_or_default() {
+        if let Reference::Param(name) = reference {
+            error = error.at(params.place(cx, &name, None), format!("`{name}` comes from here"));
         }
-    };
-    if is_glob(input) {
-        if let Err(error) = globset::Glob::new(input) {
-            cx.error(
-                "bad-path",
-                format!("`{}` is no glob: {}", short(input), error.kind()),
-                cx.at(path),
-                help,
-            );
-            return false;
-        }
-        return true;
     }
-    if cx.project.exists(&full) {
-        return true;
-    }
-    let help = match cx.project.nearest_beside(&full) {
-        Some(near) => format!("did you mean `{near}`? {help}"),
-        None => help,
-    };
-    cx.error("no-input", format!("there is no file or folder `{}`", short(input)), cx.at(path), help);
+    cx.found.push(error.help(help));
     false
 }
 
