@@ -40,9 +40,9 @@ impl Ran {
 impl TestEnv {
     fn new() -> Self {
         let env = Self { dir: tempfile::tempdir().expect("a folder") };
-        fsio::create_dir(&env.path("home")).unwrap();
-        fsio::create_dir(&env.path("tmp")).unwrap();
-        fsio::create_dir(&env.path("p")).unwrap();
+        fsio::create_dir(&env.path("home")).expect("it works");
+        fsio::create_dir(&env.path("tmp")).expect("it works");
+        fsio::create_dir(&env.path("p")).expect("it works");
         env
     }
 
@@ -53,11 +53,11 @@ impl TestEnv {
     /// A file of the project.
     fn file(&self, path: &str) -> String {
         let bytes = fsio::read(&self.path("p").join(path)).unwrap_or_else(|e| panic!("{}", e.explain()));
-        String::from_utf8(bytes).unwrap()
+        String::from_utf8(bytes).expect("it works")
     }
 
     fn put(&self, path: &str, text: &str) {
-        fsio::write_plain(&self.path("p").join(path), text.as_bytes()).unwrap();
+        fsio::write_plain(&self.path("p").join(path), text.as_bytes()).expect("it works");
     }
 
     fn run(&self, args: &[&str]) -> Ran {
@@ -66,7 +66,7 @@ impl TestEnv {
 
     /// With a folder in front of PATH.
     fn run_on(&self, args: &[&str], bin: &str) -> Ran {
-        let path = std::env::var_os("PATH").unwrap_or_default().to_string_lossy().into_owned();
+        let path = proofline::process::secret("PATH").unwrap_or_default();
         let path = if bin.is_empty() { path } else { format!("{bin}:{path}") };
         let output: Output = Command::new(env!("CARGO_BIN_EXE_proofline"))
             .args(args)

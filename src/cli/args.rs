@@ -167,14 +167,12 @@ pub(super) struct ServersProbe {
     /// Allow the programs that the preset names without asking
     #[arg(long)]
     pub(super) trust: bool,
-    /// Name or file of a preset, or a server's command
-    #[arg(
-        value_name = "NAME|COMMAND",
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required_unless_present = "url"
-    )]
+    /// Name or file of a preset, or a program
+    #[arg(value_name = "NAME", required_unless_present_any = ["url", "command"])]
     pub(super) target: Vec<String>,
+    /// A server's command
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "target")]
+    pub(super) command: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -107,6 +107,7 @@ pub(super) fn probe(command: &args::ServersProbe, store: Option<&Path>, out: &Ou
     let dir = context::store_dir(store, &project.root);
     let store = Store::open(&dir)?;
     let (preset, root) = match command.target.as_slice() {
+        [] => (typed("probed", &command.command, &command.tried, &project)?, project.root.clone()),
         [name] if is_preset_file(name) || find(&project, name).is_some() => {
             let (found, preset) = named(&project, name, command.tried.json)?;
             let root = root_of(&project, &found);
