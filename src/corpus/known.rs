@@ -5,7 +5,7 @@
 //! defined once and whose name occurs in as few files as can be.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use super::grammar::{Language, language_of};
@@ -23,11 +23,12 @@ const READ: usize = 512 << 20;
 /// Shortest and longest name: shorter ones are parts of others in many tokenizers.
 const LENGTHS: std::ops::RangeInclusive<usize> = 6..=40;
 
-/// The smaller, the easier to find: files with the name, whether it belongs
-/// to a type, and its length. Long names have rare parts, so that tokenizers
+/// The smaller, the easier to find: whether its file has the name only glued
+/// to other text, files with the name, whether it belongs to a type, and its
+/// length. Long names have rare parts, so that tokenizers
 /// that split names find them as well.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Rank(usize, bool, Reverse<usize>);
+struct Rank(bool, usize, bool, Reverse<usize>);
 
 /// Chooses a known-answer question for the corpus at `root`; none when no
 /// symbol is rare enough (or no file has a grammar).
@@ -49,6 +50,7 @@ pub fn known_answer(root: &Path, tree: &Tree) -> Option<Known> {
     let mut best: Option<(Rank, usize, Symbol)> = None;
     for (nth, path) in candidates {
         let Some(text) = text::read(root, path).filter(|text| !is_packed(text)) else { continue };
+        let alone = alone(&text);
         for symbol in definitions(path, &text).unwrap_or_default() {
             let Some(files) = places.get(symbol.name.as_str()) else { continue };
             if files.is_empty() || files.len() > FEW || !is_plain(&symbol.name) {
@@ -58,7 +60,8 @@ pub fn known_answer(root: &Path, tree: &Tree) -> Option<Known> {
             if !(kind.is_callable() || kind.is_type()) {
                 continue;
             }
-            let rank = Rank(files.len(), symbol.container.is_some(), Reverse(symbol.name.len()));
+            let glued = !alone.contains(symbol.name.as_str());
+            let rank = Rank(glued, files.len(), symbol.container.is_some(), Reverse(symbol.name.len()));
             let better = best.as_ref().is_none_or(|(so_far, _, _)| rank < *so_far);
             if better && defined_once(root, &paths, files, &symbol.name) {
                 best = Some((rank, nth, symbol));
@@ -71,6 +74,14 @@ pub fn known_answer(root: &Path, tree: &Tree) -> Option<Known> {
         symbol: symbol.name,
         file: (*paths.get(nth)?).to_owned(),
     })
+}
+
+/// The words between white space, without the punctuation around them. The
+/// plainest tokenizers see no others: to them `name(first,` is one word.
+fn alone(text: &str) -> HashSet<&str> {
+    text.split_whitespace()
+        .map(|word| word.trim_matches(|c: char| c.is_ascii_punctuation() && c != '_'))
+        .collect()
 }
 
 /// For each word of fitting length, the files in which it occurs; at most one more than [`FEW`].
@@ -186,6 +197,10 @@ mod tests {
         let known = known_answer(dir.path(), &tree).unwrap();
         assert_eq!((known.symbol.as_str(), known.file.as_str()), ("parse_ledger_line", "c.py"));
         assert_eq!(known.question, "where is parse_ledger_line defined?");
+        // A shorter name, but one that stands alone: no bracket is glued to what follows.
+        write("e.py", "def sum_of(\n    x,\n):\n    pass\n");
+        let known = known_answer(dir.path(), &tree::scan(dir.path()).unwrap()).unwrap();
+        assert_eq!((known.symbol.as_str(), known.file.as_str()), ("sum_of", "e.py"));
         let empty = Tree::default();
         assert_eq!(known_answer(dir.path(), &empty), None);
     }

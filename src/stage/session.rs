@@ -20,7 +20,7 @@ use crate::plan::key::{At, Kind, NoRecipe, seal};
 use crate::store::{Outcome, Record};
 
 /// Version of the rule that picks a known answer where a repository declares none.
-const AUTO_KNOWN: u32 = 1;
+const AUTO_KNOWN: u32 = 2;
 /// Task id of the known-answer question.
 pub(super) const KNOWN_TASK: &str = "known-answer";
 
