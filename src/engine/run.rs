@@ -273,6 +273,16 @@ impl Dispatcher<'_> {
         self.released(node);
     }
 
+    /// Gives a node the record of another one with the same key.
+    fn share(&mut self, node: usize, record: &Arc<Record>, digest: Digest) {
+        self.counts.reused += 1;
+        let node_id = self.table.id(node);
+        let (key, state) = (record.key, record.state());
+        self.tell(Event::Done { node: node_id, key, record: digest, state, wall_ms: 0 });
+        self.table.status[node] = Status::Done(Arc::clone(record));
+        self.released(node);
+    }
+
     /// Counts a node as ended for those that need it.
     fn released(&mut self, node: usize) {
         for at in 0..self.table.graph.nodes[node].dependents.len() {
@@ -420,7 +430,12 @@ impl Dispatcher<'_> {
         self.in_flight.remove(&record.key);
         self.table.status[node] = Status::Done(Arc::clone(&record));
         for twin in self.waiting_for.remove(&node).unwrap_or_default() {
-            self.reuse(twin, Arc::clone(&record));
+            if record.outcome == Outcome::Error {
+                // What ended in error is no hit that a journal could name by its key alone.
+                self.share(twin, &record, digest);
+            } else {
+                self.reuse(twin, Arc::clone(&record));
+            }
         }
         self.released(node);
         Ok(())
