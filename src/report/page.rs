@@ -225,6 +225,12 @@ fn cost(arms: &[Arm<'_>]) -> Option<Table> {
 }
 
 /// Metrics that users' commands gave, some columns at a time.
+/// A number of a user's own: a count is shown as one.
+fn own_number(value: Option<f64>) -> String {
+    let whole = value.is_some_and(|v| v.fract() == 0.0 && v.abs() >= 10.0);
+    number(value, if whole { 0 } else { 3 })
+}
+
 fn own_metrics(arms: &[Arm<'_>]) -> Vec<Table> {
     let ours = |name: &str| {
         ELSEWHERE.contains(&name) || QUALITY.iter().chain(&COST).any(|(metric, _)| *metric == name)
@@ -244,7 +250,7 @@ fn own_metrics(arms: &[Arm<'_>]) -> Vec<Table> {
             rows: arms
                 .iter()
                 .map(|arm| {
-                    let values = chunk.iter().map(|name| field(number(arm.value(name), 3)));
+                    let values = chunk.iter().map(|name| field(own_number(arm.value(name))));
                     std::iter::once(field(arm.name())).chain(values).collect()
                 })
                 .collect(),
