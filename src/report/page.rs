@@ -224,13 +224,13 @@ fn cost(arms: &[Arm<'_>]) -> Option<Table> {
     Some(Table { head, rows })
 }
 
-/// Metrics that users' commands gave, some columns at a time.
 /// A number of a user's own: a count is shown as one.
 fn own_number(value: Option<f64>) -> String {
     let whole = value.is_some_and(|v| v.fract() == 0.0 && v.abs() >= 10.0);
     number(value, if whole { 0 } else { 3 })
 }
 
+/// Metrics that users' commands gave, some columns at a time.
 fn own_metrics(arms: &[Arm<'_>]) -> Vec<Table> {
     let ours = |name: &str| {
         ELSEWHERE.contains(&name) || QUALITY.iter().chain(&COST).any(|(metric, _)| *metric == name)
