@@ -122,9 +122,13 @@ async fn tried(trial: &Trial<'_>, sample: &Sample, store: &Store) -> Result<Seen
     let query = choose(&tools, Slot::Query, trial.query_tool, trial.preset.tools.query.as_ref())?;
     let mapped = trial.preset.tools.query.is_some();
     let ingest = match (trial.ingest_tool, &trial.preset.tools.ingest) {
-        (Some("none"), _) => Chosen { how: "given", ..Chosen::default() },
+        (Some("none"), _) => {
+            Chosen { how: "given", why: "left out on purpose".to_owned(), ..Chosen::default() }
+        }
         // Who maps the query tool by hand leaves the ingest tool out on purpose.
-        (None, None) if mapped => Chosen { how: "given", ..Chosen::default() },
+        (None, None) if mapped => {
+            Chosen { how: "given", why: "left out on purpose".to_owned(), ..Chosen::default() }
+        }
         (named, given) => choose(&tools, Slot::Ingest, named, given.as_ref())?,
     };
     let mut seen = Seen {
@@ -399,9 +403,9 @@ async fn where_index(trial: &Trial<'_>, sample: &Sample, place: &Place, seen: &m
     let left = place.left();
     if usable(&seen.ingest).is_none() {
         (seen.index, seen.index_why) = if left > SMALL || !seen.writes.is_empty() {
-            (Index::Directory, "it has no tool that indexes, but leaves files behind".to_owned())
+            (Index::Directory, "no tool that indexes was called, but it leaves files behind".to_owned())
         } else {
-            (Index::None, "it has no tool that indexes and leaves no files behind".to_owned())
+            (Index::None, "no tool that indexes was called, and it leaves no files behind".to_owned())
         };
         return;
     }

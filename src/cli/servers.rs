@@ -367,7 +367,7 @@ fn preset_text(preset: &Server, seen: &Seen, package: Option<&Installed>, tried:
 fn how(chosen: &Chosen) -> String {
     let confidence = chosen.confidence.map_or_else(String::new, |c| format!(", confidence {c:.2}"));
     let word = match chosen.how {
-        "given" => "",
+        "given" | "none" => "",
         "sure" => "detected",
         _ => "detected, but not surely",
     };
@@ -435,7 +435,7 @@ fn told(name: &str, seen: &Seen) -> String {
                 let _ = writeln!(text, "    {}", how(chosen));
             }
             None => {
-                let _ = writeln!(text, "  {what} no tool {}", how(chosen));
+                let _ = writeln!(text, "  {what} no tool ({})", how(chosen));
             }
         }
     }
