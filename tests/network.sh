@@ -146,7 +146,7 @@ part_a() {
     check unpin "$here/datasets" "$scratch/unpinned-$repo" "$repo"
     for store in a a-new; do
       retrieval 3 a.wrong.json "$store" --set servers=grep --set "datasets=$scratch/unpinned-$repo" --set "repos=$repo"
-      grep -E "corpus .$repo.: .* refused: its SHA-256 is [0-9a-f]{64}, pinned is [0-9a-f]{64}" "$out/a.wrong.json.err" \
+      grep -E "$repo [0-9.]+ .* is refused: its SHA-256 is [0-9a-f]{64}, pinned is [0-9a-f]{64}" "$out/a.wrong.json.err" \
         >/dev/null || fail "a wrong digest of $repo: $(cat "$out/a.wrong.json.err")"
       check outcome "$out/a.wrong.json" --state failed --exit 3 --executed 0
     done
