@@ -4,30 +4,32 @@
 //! what, whether the index outlives its process, whether whole questions or
 //! names are understood, and from which number lines are counted.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+mod place;
+mod seen;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Serialize;
 use serde_json::json;
 
 use super::context;
 use super::exit::CliError;
 use super::starter;
-use crate::artifact::Hit;
 use crate::clock::Stopwatch;
 use crate::corpus::{Corpus, Source, check_copy};
-use crate::fsio::{self, Scratch, tree};
 use crate::manifest::dataset::Known;
 use crate::manifest::load;
 use crate::manifest::server::{Form, Index, Lines, Server, ToolUse, Transport};
 use crate::mcp::detect::{self, Slot};
 use crate::mcp::normalise::{self, Kind, Rules};
-use crate::mcp::{Client, How, Launch, Outcome, ServerInfo, Tool, free_port};
-use crate::process::{self, Spec};
+use crate::mcp::{Client, How, Outcome, Tool};
 use crate::shipped;
-use crate::stage::{ask, identity};
+use crate::stage::ask;
 use crate::store::Store;
+
+use place::Place;
+pub(super) use seen::{Asked, Chosen, Seen};
 
 /// Name of the shipped corpus.
 const SAMPLE: &str = "sample";
@@ -52,84 +54,6 @@ pub(super) struct Trial<'a> {
     pub(super) query_tool: Option<&'a str>,
     /// Tool that the user names for indexing, or `none`.
     pub(super) ingest_tool: Option<&'a str>,
-}
-
-/// Which tool does a thing, and how sure that is.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Chosen {
-    /// The tool and its arguments.
-    pub(super) tool: Option<ToolUse>,
-    /// `given` by a preset or the user, `sure`, `unsure`, or `none`.
-    pub(super) how: &'static str,
-    /// Between 0 and 1, where it was detected.
-    pub(super) confidence: Option<f64>,
-    /// The next best tool and its confidence.
-    pub(super) runner_up: Option<(String, f64)>,
-    /// Why, in words.
-    pub(super) why: String,
-}
-
-/// One call and what came of it.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Asked {
-    /// The text that was sent.
-    pub(super) text: String,
-    /// Milliseconds.
-    pub(super) latency_ms: f64,
-    /// `hits`, `empty`, `error` or `other`.
-    pub(super) kind: &'static str,
-    /// Number of results.
-    pub(super) count: usize,
-    /// Rank of the file that is right, from 1.
-    pub(super) rank: Option<usize>,
-    /// The first results, as normalised.
-    pub(super) hits: Vec<Hit>,
-    /// What the server said where it failed.
-    pub(super) error: Option<String>,
-}
-
-/// What was seen.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Seen {
-    /// What it says of itself.
-    pub(super) server: ServerInfo,
-    /// From spawning to the end of the opening exchange.
-    pub(super) start_ms: f64,
-    /// Its tools.
-    pub(super) tools: Vec<Tool>,
-    /// Bytes of the tool list as JSON: what an agent's context carries.
-    pub(super) schema_bytes: usize,
-    /// The tool that answers questions.
-    pub(super) query: Chosen,
-    /// The tool that indexes.
-    pub(super) ingest: Chosen,
-    /// How long indexing the sample took.
-    pub(super) ingest_ms: Option<f64>,
-    /// Why indexing failed.
-    pub(super) ingest_error: Option<String>,
-    /// The sample's known question as it stands.
-    pub(super) question: Option<Asked>,
-    /// Its symbol alone.
-    pub(super) symbol: Option<Asked>,
-    /// The form in which it found the answer.
-    pub(super) form: Option<Form>,
-    /// Numbering of lines, and the definitions on which that rests.
-    pub(super) lines: Option<Lines>,
-    pub(super) on_lines: usize,
-    /// Where the index lives, and why that is thought.
-    pub(super) index: Index,
-    pub(super) index_why: String,
-    /// What it added to its copy of the corpus.
-    pub(super) writes: Vec<String>,
-    /// Files of the corpus that it changed or removed.
-    pub(super) changed: Vec<String>,
-    /// How it ended, its memory, and processes that it left behind.
-    pub(super) end: How,
-    pub(super) rss_mib: f64,
-    pub(super) survivors: Vec<String>,
-    /// Frames that no well-behaved server sends.
-    pub(super) bad_frames: u64,
-    pub(super) stderr_bytes: u64,
 }
 
 /// The sample corpus and what is known of it.
@@ -187,107 +111,6 @@ fn sample(store: &Store) -> Result<Sample, CliError> {
         .map(|s| (s.name.clone(), s.file.clone(), s.line))
         .collect();
     Ok(Sample { corpus, known, lines })
-}
-
-/// Where the server runs: its own home and its own copy of the corpus.
-struct Place {
-    scratch: Scratch,
-    port: u16,
-    marker: String,
-    exe: PathBuf,
-}
-
-impl Place {
-    fn make(corpus: Option<&Corpus>, trial: &Trial<'_>, store: &Store) -> Result<Self, CliError> {
-        let scratch = Scratch::new_in(&store.tmp())?;
-        let marker = format!("probe-{}-{}", std::process::id(), trial.preset.name);
-        let place = Self { scratch, port: free_port().unwrap_or(0), marker, exe: context::exe()? };
-        for folder in ["corpus", "home", "tmp", "state"] {
-            fsio::create_dir(&place.at(folder))?;
-        }
-        if let Some(corpus) = corpus {
-            tree::copy(&corpus.path, &place.at("corpus"))?;
-        }
-        Ok(place)
-    }
-
-    fn at(&self, folder: &str) -> PathBuf {
-        self.scratch.path().join(folder)
-    }
-
-    fn fill(&self, text: &str) -> String {
-        let mut out = text.to_owned();
-        for name in ["corpus", "state", "home", "tmp"] {
-            out = out.replace(&format!("{{{name}}}"), &self.at(name).to_string_lossy());
-        }
-        out.replace("{proofline}", &self.exe.to_string_lossy()).replace("{port}", &self.port.to_string())
-    }
-
-    fn command(&self, words: &[String], root: &Path) -> Vec<String> {
-        let one = |word: &String| match identity::file_of(word, root) {
-            Some(path) => path.to_string_lossy().into_owned(),
-            None => self.fill(word),
-        };
-        words.iter().map(one).collect()
-    }
-
-    fn env(&self, preset: &Server) -> BTreeMap<String, String> {
-        let mut env = process::base_env(&self.at("home"), &self.at("tmp"));
-        env.extend(preset.env.iter().map(|(name, value)| (name.clone(), self.fill(value))));
-        env.extend(preset.secrets.iter().filter_map(|name| Some((name.clone(), process::secret(name)?))));
-        env
-    }
-
-    async fn start(&self, trial: &Trial<'_>, log: &str) -> Result<Client, CliError> {
-        let preset = trial.preset;
-        let launch = Launch {
-            transport: preset.transport,
-            command: self.command(&preset.command, &trial.root),
-            url: preset.url.as_deref().map(|url| self.fill(url)),
-            cwd: self.at("corpus"),
-            env: self.env(preset),
-            marker: self.marker.clone(),
-            lifecycle: preset.lifecycle,
-            start_timeout: preset.start_timeout.0,
-            wire_log: self.scratch.path().join(format!("{log}-wire.jsonl")),
-            stderr_log: self.scratch.path().join(format!("{log}-stderr.log")),
-            max_reply_bytes: Launch::MAX_REPLY,
-        };
-        Client::start(&launch).await.map_err(|e| CliError::Infrastructure(e.to_string()))
-    }
-
-    /// Runs the commands that the preset wants before its server.
-    async fn prepare(&self, trial: &Trial<'_>) -> Result<(), CliError> {
-        for step in &trial.preset.pre_ingest {
-            let cwd =
-                step.cwd.as_deref().map_or_else(|| self.at("corpus"), |cwd| PathBuf::from(self.fill(cwd)));
-            let argv = self.command(&step.run, &trial.root);
-            let name = argv.first().cloned().unwrap_or_default();
-            let spec = Spec::new(argv, cwd, self.env(trial.preset), &self.marker);
-            let failed = |words: String| CliError::Infrastructure(format!("pre-ingest `{name}`: {words}"));
-            let said = process::capture(&spec, step.timeout.0, 16 * 1024)
-                .await
-                .map_err(|e| failed(e.to_string()))?;
-            if !said.exit.ok() {
-                let words = if said.stderr.is_empty() { said.stdout } else { said.stderr };
-                return Err(failed(format!(
-                    "{}: {}",
-                    said.exit.words(),
-                    String::from_utf8_lossy(&words).trim()
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// Bytes of what the server left outside its copy of the corpus.
-    fn left(&self) -> u64 {
-        ["home", "tmp", "state"]
-            .iter()
-            .filter_map(|folder| tree::scan(&self.at(folder)).ok())
-            .map(|tree| tree.bytes())
-            .sum()
-    }
 }
 
 async fn tried(trial: &Trial<'_>, sample: &Sample, store: &Store) -> Result<Seen, CliError> {

@@ -131,7 +131,9 @@ fn pipeline_file(path: &str, store: &Store) -> String {
     }
     let beside = store.root().parent().map(|root| root.join(path));
     match beside {
-        Some(beside) if !Path::new(path).is_file() && beside.is_file() => beside.to_string_lossy().into_owned(),
+        Some(beside) if !Path::new(path).is_file() && beside.is_file() => {
+            beside.to_string_lossy().into_owned()
+        }
         _ => path.to_owned(),
     }
 }

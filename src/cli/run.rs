@@ -180,7 +180,8 @@ fn execute(
         work(pipeline, store, asked, lock.as_ref(), table, chosen, again, &mut journal, &mut progress);
     let (state, counts, exit) = match ended {
         Ok(summary) => {
-            let (outcomes, exit) = verdict(pipeline, store, &summary, !asked.only.is_empty(), asked.allow_errors)?;
+            let (outcomes, exit) =
+                verdict(pipeline, store, &summary, !asked.only.is_empty(), asked.allow_errors)?;
             journal.add(&Event::Gates { outcomes });
             (summary.state, summary.counts, exit)
         }

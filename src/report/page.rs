@@ -224,6 +224,12 @@ fn cost(arms: &[Arm<'_>]) -> Option<Table> {
     Some(Table { head, rows })
 }
 
+/// A number of a user's own: a count is shown as one.
+fn own_number(value: Option<f64>) -> String {
+    let whole = value.is_some_and(|v| v.fract() == 0.0 && v.abs() >= 10.0);
+    number(value, if whole { 0 } else { 3 })
+}
+
 /// Metrics that users' commands gave, some columns at a time.
 fn own_metrics(arms: &[Arm<'_>]) -> Vec<Table> {
     let ours = |name: &str| {
@@ -244,7 +250,7 @@ fn own_metrics(arms: &[Arm<'_>]) -> Vec<Table> {
             rows: arms
                 .iter()
                 .map(|arm| {
-                    let values = chunk.iter().map(|name| field(number(arm.value(name), 3)));
+                    let values = chunk.iter().map(|name| field(own_number(arm.value(name))));
                     std::iter::once(field(arm.name())).chain(values).collect()
                 })
                 .collect(),

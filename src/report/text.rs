@@ -22,7 +22,6 @@ pub(super) fn plain(text: &str) -> String {
 /// A number with this many decimals; a dash where there is none.
 pub(super) fn number(value: Option<f64>, decimals: usize) -> String {
     match value {
-        Some(v) if v.is_finite() && v.abs() >= 10.0 && v.fract() == 0.0 => format!("{v:.0}"),
         Some(v) if v.is_finite() => format!("{v:.decimals$}"),
         _ => "–".to_owned(),
     }

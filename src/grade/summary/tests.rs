@@ -193,9 +193,10 @@ fn a_server_that_was_never_called_has_no_cheap_composite() {
     };
     let result = summarise(&input(&["a"], vec![cell("a", "x", 1, Some(dead))]));
     let metrics = &result["arms"][0]["metrics"];
-    close(&metrics["hit@5"]["value"], 0.0);
+    assert_eq!(metrics["hit@5"]["value"], Value::Null, "an error is no zero");
+    assert_eq!(metrics["hit@5"]["why"], "no cell is valid");
+    assert_eq!((&metrics["hit@5"]["n"], &metrics["hit@5"]["unscored"]), (&json!(0), &json!(1)));
     assert_eq!(metrics["retrieval"]["value"], Value::Null);
-    assert_eq!(metrics["retrieval"]["why"], "calls: no cell has a value to count");
 }
 
 #[test]
