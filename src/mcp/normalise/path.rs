@@ -148,6 +148,10 @@ impl Rules<'_> {
                     return Some(inner.to_owned());
                 }
             }
+            // `@src/a.py:37`: a mark in front, unless a folder is called so.
+            if let Some(inner) = clean.strip_prefix('@').filter(|inner| self.knows(inner)) {
+                return Some(inner.to_owned());
+            }
             // A drive letter says nothing here; what follows may.
             if has_drive(&clean) {
                 let mut rest = clean.as_str();

@@ -465,3 +465,11 @@ fn hostile_replies_are_survived() {
         let _ = with(&value, Lines::OneBased, true);
     }
 }
+
+#[test]
+fn a_mark_in_front_of_a_known_path_is_no_part_of_it() {
+    let text = "- process -> process   [dynamic: dispatch @src/flask/app.py:37]";
+    assert_eq!(list(&with(&reply(text), Lines::OneBased, true)), ["src/flask/app.py:37"]);
+    // A folder may be called so: without the corpus it stays.
+    assert_eq!(list(&with(&reply(text), Lines::OneBased, false)), ["@src/flask/app.py:37"]);
+}
