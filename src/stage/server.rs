@@ -75,37 +75,36 @@ pub(super) async fn pre_ingest(
             let words =
                 String::from_utf8_lossy(if said.stderr.is_empty() { &said.stdout } else { &said.stderr });
             let how = said.exit.words();
-            let gist = head_and_tail(words.trim());
+            let gist = gist(words.trim());
             return Ok(Err(Trouble::new(code::PRE_INGEST_FAILED, format!("`{name}` {how}: {gist}"))));
         }
     }
     Ok(Ok(watch.ms()))
 }
 
-/// The first and last lines of a long text: the cause often stands first, the verdict last.
-fn head_and_tail(words: &str) -> String {
-    const HALF: usize = 300;
-    if words.chars().count() <= 2 * HALF {
+/// What of a long text is kept as a server's words: lines that tell a cause,
+/// then the first and the last ones.
+fn gist(words: &str) -> String {
+    const MOST: usize = 1_000;
+    const CAUSES: [&str; 6] = ["error", "fail", "denied", "not found", "cannot", "refused"];
+    if words.chars().count() <= MOST {
         return words.to_owned();
     }
-    let lines: Vec<&str> = words.lines().collect();
-    let fitting = |lines: &mut dyn Iterator<Item = &&str>| -> Vec<String> {
-        let mut left = HALF;
-        let mut out = Vec::new();
-        for line in lines {
-            let cut: String = line.chars().take(left).collect();
-            left -= cut.chars().count();
-            out.push(cut);
-            if left == 0 {
-                break;
-            }
-        }
-        out
+    let lines: Vec<&str> = words.lines().filter(|line| !line.trim().is_empty()).collect();
+    let tells = |line: &&&str| {
+        let line = line.to_lowercase();
+        CAUSES.iter().any(|cause| line.contains(cause))
     };
-    let head = fitting(&mut lines.iter());
-    let mut tail = fitting(&mut lines.iter().rev());
-    tail.reverse();
-    format!("{}\n...\n{}", head.join("\n"), tail.join("\n"))
+    let mut chosen: Vec<&str> = Vec::new();
+    let causes = lines.iter().filter(tells).take(3);
+    for line in causes.chain(lines.first()).chain(lines.last()) {
+        if !chosen.contains(line) {
+            chosen.push(line);
+        }
+    }
+    let each = MOST / chosen.len().max(1);
+    let cut: Vec<String> = chosen.iter().map(|line| line.trim().chars().take(each).collect()).collect();
+    cut.join("\n")
 }
 
 /// The error of a stage that was told to stop.
