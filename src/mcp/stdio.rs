@@ -61,8 +61,8 @@ impl Drop for Carriers {
     }
 }
 
-/// Bytes that a pipe takes without its reader (the kernel's default).
-const PIPE: usize = 64 * 1024;
+/// Bytes that the kernel's pipe takes without its reader.
+const KERNEL_PIPE: usize = 64 * 1024;
 
 async fn carry_out(
     from_rmcp: ReadHalf<DuplexStream>,
@@ -91,7 +91,7 @@ async fn carry_out(
         }
         // What fits the pipe is there at once, and a busy machine may wake us long after the
         // server has begun: then the time before the write is the right one.
-        if next.len() > PIPE {
+        if next.len() > KERNEL_PIPE {
             wire.sent(&frame);
         }
     }
