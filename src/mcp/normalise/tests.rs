@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Kind, Normalised, Rules, normalise};
 use crate::manifest::server::Lines;
 
-const ROOT: &str = "/work/copy/flask";
+const ROOT: &str = "/srv/copy/flask";
 
 fn known(file: &str) -> bool {
     [
@@ -62,13 +62,13 @@ fn lists_of_objects_by_any_name() {
     let helpers = "src/flask/helpers.py:195";
     for value in [
         json!([{"file": "src/flask/helpers.py", "line": 195}]),
-        json!({"results": [{"file_path": "/work/copy/flask/src/flask/helpers.py", "start_line": 195, "end_line": 246}]}),
+        json!({"results": [{"file_path": "/srv/copy/flask/src/flask/helpers.py", "start_line": 195, "end_line": 246}]}),
         json!({"hits": [{"filePath": "./src/flask/helpers.py", "startLine": "195"}]}),
         json!({"matches": [{"path": "src/flask/helpers.py", "line_number": 195, "lines": {"text": "def url_for("}}]}),
         json!({"result": [{"relative_path": "src/flask/helpers.py", "body_location": {"start_line": 195}}]}),
         json!({"items": [{"metadata": {"path": "src/flask/helpers.py", "line": 195}, "content": "x"}]}),
         json!({"documents": [{"pageContent": "x", "metadata": {"source": "src/flask/helpers.py", "loc": {"lines": {"from": 195, "to": 200}}}}]}),
-        json!({"data": {"symbols": [{"name": "url_for", "location": {"uri": "file:///work/copy/flask/src/flask/helpers.py", "range": {"start": {"line": 195, "character": 4}}}}]}}),
+        json!({"data": {"symbols": [{"name": "url_for", "location": {"uri": "file:///srv/copy/flask/src/flask/helpers.py", "range": {"start": {"line": 195, "character": 4}}}}]}}),
         json!([{"location": "src/flask/helpers.py:195", "name": "url_for"}]),
         json!([{"path": "src/flask/helpers.py:195-246"}]),
         json!([{"file": "src/flask/helpers.py#L195-L246"}]),
@@ -154,14 +154,14 @@ fn blocks_are_one_reply() {
     );
     let mixed = json!({"content": [block("Found 1 result:"), block("src/flask/app.py:3"), {"type": "image", "data": "eA=="}]});
     assert_eq!(list(&with(&mixed, Lines::OneBased, false)), ["src/flask/app.py:3"]);
-    let linked = json!({"content": [block("See:"), {"type": "resource_link", "uri": "file:///work/copy/flask/src/flask/app.py"},
-        {"type": "resource", "resource": {"uri": "file:///work/copy/flask/src/gr%C3%B6%C3%9Fe/%E6%97%A5%E6%9C%AC.py#L7"}}]});
+    let linked = json!({"content": [block("See:"), {"type": "resource_link", "uri": "file:///srv/copy/flask/src/flask/app.py"},
+        {"type": "resource", "resource": {"uri": "file:///srv/copy/flask/src/gr%C3%B6%C3%9Fe/%E6%97%A5%E6%9C%AC.py#L7"}}]});
     assert_eq!(list(&with(&linked, Lines::OneBased, false)), ["src/flask/app.py", "src/größe/日本.py:7"]);
 }
 
 #[test]
 fn grep_in_its_dresses() {
-    assert_eq!(places("/work/copy/flask/src/flask/app.py:10:    def x"), ["src/flask/app.py:10"]);
+    assert_eq!(places("/srv/copy/flask/src/flask/app.py:10:    def x"), ["src/flask/app.py:10"]);
     assert_eq!(
         places("src/flask/app.py:10:5: def x\nsrc/flask/app.py-11-  y\nsrc/flask/app.py:12:z"),
         ["src/flask/app.py:10", "src/flask/app.py:12"]
@@ -278,7 +278,7 @@ fn tags_in_their_dresses() {
     );
     assert_eq!(
         places(
-            "<file path=\"/work/copy/flask/src/flask/app.py\">\n\n  10 def x():\n  11   pass\n...\n  20 def y():\n</file>"
+            "<file path=\"/srv/copy/flask/src/flask/app.py\">\n\n  10 def x():\n  11   pass\n...\n  20 def y():\n</file>"
         ),
         ["src/flask/app.py:10", "src/flask/app.py:20"]
     );
@@ -384,10 +384,10 @@ fn nothing_is_told_from_broken() {
         "import os\n\ndef f():\n    return os.path",
         "The helpers module builds URLs; see src/flask/helpers.py for more.",
         "{\"Class\": [\"Flask\", \"request\"], \"Function\": [\"url_for\"]}",
-        "Allowed directories:\n/work/copy/flask",
+        "Allowed directories:\n/srv/copy/flask",
         "true",
         "[1, 2, 3]",
-        "[{\"name\": \"flask\", \"path\": \"/work/copy/flask\"}]",
+        "[{\"name\": \"flask\", \"path\": \"/srv/copy/flask\"}]",
         "https://example.com/docs/page.html:80 is up",
         "{\"file_path\": \"src/flask/app.py\", \"line_count\": 9, \"functions\": [{\"name\": \"x\", \"line\": 3}]}",
     ] {
