@@ -48,6 +48,7 @@ pub fn server(preset: &Server, root: &Path, locked: Option<&str>, digests: Diges
     put("command", json!(command), json!([]));
     put("url", json!(preset.url), Value::Null);
     put("engine", json!(engine(preset)), Value::Null);
+    put("weights", json!(weights(preset, root, digests)), json!([]));
     put("env", json!(preset.env), json!({}));
     put("secrets", json!(preset.secrets), json!([]));
     put("files", json!(files), json!([]));
@@ -60,6 +61,16 @@ pub fn server(preset: &Server, root: &Path, locked: Option<&str>, digests: Diges
     put("writes", json!(preset.writes), json!([]));
     put("lock", json!(locked), Value::Null);
     json!(out)
+}
+
+/// Files of the folder that a preset gives to a built-in engine as `--weights`:
+/// name and digest.
+fn weights(preset: &Server, root: &Path, digests: Digests<'_>) -> Vec<Value> {
+    let at = preset.command.iter().position(|word| word == "--weights");
+    let Some(folder) = at.and_then(|at| preset.command.get(at + 1)) else { return Vec::new() };
+    let folder = root.join(folder);
+    let paths = tree::list(&folder).unwrap_or_default();
+    paths.iter().map(|path| json!([path, digests(&folder.join(path)).map(|d| d.hex())])).collect()
 }
 
 /// Version of the built-in engine that a preset starts, if it starts one.
@@ -114,4 +125,56 @@ pub fn is_unlocked(preset: &Server, root: &Path, locked: Option<&str>) -> bool {
 #[must_use]
 pub fn installed(program: &Path) -> Option<Digest> {
     tree::hash_file(program).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fsio::write_plain;
+
+    fn preset(command: &[&str]) -> Server {
+        let command = json!(command);
+        serde_json::from_value(json!({ "format": 1, "name": "mine", "command": command })).unwrap()
+    }
+
+    fn identity(preset: &Server, root: &Path) -> Value {
+        server(preset, root, None, &mut |path| tree::hash_file(path).ok())
+    }
+
+    #[test]
+    fn a_script_counts_by_content_and_not_by_place() {
+        let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for dir in [&a, &b] {
+            write_plain(&dir.path().join("tools/serve.py"), b"print(1)").unwrap();
+        }
+        let relative = preset(&["python3", "tools/serve.py", "--fast"]);
+        let here = identity(&relative, a.path());
+        assert_eq!(here, identity(&relative, b.path()));
+        let absolute = a.path().join("tools/serve.py").to_string_lossy().into_owned();
+        assert_eq!(here, identity(&preset(&["python3", &absolute, "--fast"]), b.path()));
+        write_plain(&b.path().join("tools/serve.py"), b"print(2)").unwrap();
+        assert_ne!(here, identity(&relative, b.path()));
+    }
+
+    #[test]
+    fn weights_of_a_built_in_engine_count_by_content() {
+        let dir = tempfile::tempdir().unwrap();
+        write_plain(&dir.path().join("weights/model.bin"), b"one").unwrap();
+        let embed = preset(&["{proofline}", "mcp", "--engine", "embed", "--weights", "weights"]);
+        let one = identity(&embed, dir.path());
+        write_plain(&dir.path().join("weights/model.bin"), b"two").unwrap();
+        assert_ne!(one, identity(&embed, dir.path()));
+    }
+
+    #[test]
+    fn names_for_people_do_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut one = preset(&["serve"]);
+        let before = identity(&one, dir.path());
+        "other".clone_into(&mut one.name);
+        "words".clone_into(&mut one.about);
+        assert_eq!(before, identity(&one, dir.path()));
+        "2.0".clone_into(&mut one.version);
+        assert_ne!(before, identity(&one, dir.path()));
+    }
 }
