@@ -86,7 +86,8 @@ pub(super) fn status(command: &args::OneRun, store: Option<&Path>, out: &Out) ->
         );
     }
     for node in &view.running {
-        let _ = writeln!(text, "  running: {node}");
+        let word = if view.state() == "running" { "running" } else { "not finished" };
+        let _ = writeln!(text, "  {word}: {node}");
     }
     for (node, message, _) in &view.failed {
         let _ = writeln!(text, "  failed: {node}: {message}");
@@ -106,6 +107,17 @@ pub(super) fn show(command: &args::Show, store: Option<&Path>, out: &Out) -> Res
         id.split('[').next() == Some(stage)
             && wanted.iter().all(|(axis, value)| cell_of(id).get(axis) == Some(value))
     };
+    let fitting: Vec<&str> = view.nodes.iter().map(|n| n.id.as_str()).filter(|id| named(id)).collect();
+    if fitting.len() > 1 && !fitting.contains(&command.node.as_str()) {
+        let some: Vec<&str> = fitting.iter().copied().take(5).collect();
+        return Err(CliError::Usage(format!(
+            "`{}` names {} nodes; name one of them: {}{}",
+            command.node,
+            fitting.len(),
+            some.join(" "),
+            if fitting.len() > some.len() { " ..." } else { "" }
+        )));
+    }
     let Some(node) = view.nodes.iter().find(|n| named(&n.id)) else {
         if let Some((id, message, log)) = view.failed.iter().find(|(id, ..)| named(id)) {
             out.data(&format!("{id} failed: {message}\n"));

@@ -14,7 +14,7 @@ use super::exit::{self, CliError};
 use super::out::Out;
 use super::progress::Progress;
 use super::{report, trust};
-use crate::clock::Clock;
+use crate::clock::{Clock, Stopwatch};
 use crate::corpus::Corpus;
 use crate::engine::table::{Status, Table};
 use crate::engine::world::{self, World};
@@ -256,20 +256,27 @@ fn work(
     summary
 }
 
+/// Signals within this many milliseconds of the first count as the first.
+const SAME_WISH_MS: f64 = 200.0;
+
 /// First signal: take nothing more; second: end what runs.
 fn watch_signals(stop: &CancellationToken, kill: &CancellationToken) -> std::io::Result<()> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let (stop, kill) = (stop.clone(), kill.clone());
     tokio::spawn(async move {
+        let mut first: Option<Stopwatch> = None;
         loop {
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }
-            if stop.is_cancelled() {
-                kill.cancel();
-            } else {
+            // A signal to the process and one to its group are one wish.
+            let repeated = first.is_some_and(|at| at.ms() < SAME_WISH_MS);
+            if !stop.is_cancelled() {
+                first = Some(Stopwatch::start());
                 stop.cancel();
+            } else if !repeated {
+                kill.cancel();
             }
         }
     });

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Serde;
+use minijinja::value::{Serde, ValueKind};
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde_json::{Map, Value};
 
@@ -73,6 +73,14 @@ fn environment() -> Environment<'static> {
     if let Ok(syntax) = SyntaxConfig::builder().keep_trailing_newline(true).build() {
         environment.set_syntax(syntax);
     }
+    // A list or a table has no spelling as one argument.
+    environment.set_formatter(|out, state, value| {
+        if matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::Iterable) {
+            let what = format!("a {} can't be written as text; name one of its values", value.kind());
+            return Err(minijinja::Error::new(ErrorKind::InvalidOperation, what));
+        }
+        minijinja::escape_formatter(out, state, value)
+    });
     // It would show the whole context.
     environment.remove_global("debug");
     environment

@@ -157,6 +157,14 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
             Work::Command(command) => {
                 if let Some(name) = &command.metrics {
                     for input in inputs {
+                        summary.cells.push(Cell {
+                            command: Some(input.record.is_some()),
+                            planned: 1,
+                            arm: input.cell.get(axis::ARM).cloned(),
+                            repo: input.cell.get(axis::REPO).cloned(),
+                            replicate: input.cell.get(axis::REPLICATE).cloned(),
+                            ..Cell::default()
+                        });
                         summary.custom.extend(numbers(job, input, name, stage.effect == Effect::Measured)?);
                     }
                 }
@@ -175,6 +183,7 @@ fn cell(job: &Job, input: &Input) -> Result<Cell, Failure> {
         repo: input.cell.get(axis::REPO).cloned(),
         replicate: input.cell.get(axis::REPLICATE).cloned(),
         planned: questions(&job.pipeline, &input.cell).len() as u64,
+        command: None,
         excluded: 0,
         grades,
         notes: Vec::new(),

@@ -289,6 +289,12 @@ fn collect(
                 meta.len()
             ));
         }
+        // An input that lies where an output should be was not written by the command.
+        if let Some(laid) = job.recipe["inputs"][&path].as_str()
+            && tree::hash_file(&full).is_ok_and(|now| now.hex() == laid)
+        {
+            return Err(format!("output `{name}` was not written: `{path}` is still the input of that name"));
+        }
         if output.schema.is_some() || command.metrics.as_ref() == Some(name) {
             check_json(job, command, name, output.schema.as_deref(), &full)?;
         }

@@ -52,6 +52,8 @@ pub struct Cell {
     pub replicate: Option<String>,
     /// Questions planned; those without a row are missing.
     pub planned: u64,
+    /// For a node of a command stage that gives metrics, which counts as one cell: did it end?
+    pub command: Option<bool>,
     /// Questions that the manifest took out; not in `planned`.
     pub excluded: u64,
     /// Grades; none when the node did not end.
@@ -251,6 +253,7 @@ impl Counts {
                     CellState::Excluded => one.excluded += 1,
                 }
             }
+            one.valid += u64::from(cell.command == Some(true));
             let ended = one.valid + one.invalid + one.error;
             one.planned = cell.planned.max(ended);
             one.missing = one.planned - ended;

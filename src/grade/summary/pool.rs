@@ -137,6 +137,7 @@ impl<'a> Arm<'a> {
     /// The numbers of command stages, by name.
     pub(super) fn custom_series(&self) -> Vec<Series> {
         let names: BTreeSet<&str> = self.custom.iter().map(|c| c.metric.as_str()).collect();
+        let lost = self.cells.iter().filter(|c| c.command == Some(false)).count();
         names
             .into_iter()
             .map(|name| {
@@ -155,9 +156,13 @@ impl<'a> Arm<'a> {
                         .filter_map(|c| c.value.filter(|v| v.is_finite()))
                         .collect();
                     values.sort_by(f64::total_cmp);
-                    out.replicates.push(stats::mean(&values));
+                    // A mean over the nodes that happened to end would hide those that didn't.
+                    out.replicates.push(if lost > 0 { None } else { stats::mean(&values) });
                 }
-                out.explain("no node gave a number")
+                match lost {
+                    0 => out.explain("no node gave a number"),
+                    n => out.explain(&format!("{n} of its nodes did not end")),
+                }
             })
             .collect()
     }
@@ -225,8 +230,11 @@ impl<'a> Arm<'a> {
         let mut repos = BTreeSet::new();
         let mut lacking = BTreeSet::new();
         for label in &self.replicates {
-            let mut cells: Vec<&&Cell> =
-                self.cells.iter().filter(|c| c.replicate.as_deref() == *label).collect();
+            let mut cells: Vec<&&Cell> = self
+                .cells
+                .iter()
+                .filter(|c| c.command.is_none() && c.replicate.as_deref() == *label)
+                .collect();
             cells.sort_by_key(|c| c.repo.as_deref());
             let mut values = Vec::new();
             let mut complete = !cells.is_empty();

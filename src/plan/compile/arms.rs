@@ -11,6 +11,7 @@ use crate::manifest::pipeline;
 use crate::manifest::project::is_path;
 use crate::manifest::templated::Templated;
 use crate::plan::compiled::Arm;
+use crate::plan::template::{self, Reference};
 
 /// The arms, and what is unsure of them.
 #[derive(Debug, Default)]
@@ -152,11 +153,21 @@ fn one(
     out.places.push(place);
 }
 
+/// Whether some command tells its arms apart by their name.
+fn names_arm(cx: &Cx<'_>) -> bool {
+    let arm = Reference::Name(crate::manifest::axis::ARM.to_owned());
+    cx.pipeline.stage.values().any(|stage| {
+        let outputs = stage.outputs.values().map(|output| &output.path);
+        let mut texts = stage.run.iter().chain(&stage.inputs).chain(stage.env.values()).chain(outputs);
+        texts.any(|text| template::references(text).is_ok_and(|found| found.contains(&arm)))
+    })
+}
+
 /// Two arms of equal content would be one condition under two names: their
 /// nodes would share keys. Labels of commands are exempt: a command sees the
 /// arm only where it names it.
 fn equal(cx: &mut Cx<'_>, out: &Arms) {
-    let labels = cx.only_commands();
+    let labels = cx.only_commands() && names_arm(cx);
     let content = |arm: &Arm| {
         let mut server = arm.server.clone();
         if let Some(server) = &mut server {
