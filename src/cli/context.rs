@@ -128,7 +128,8 @@ pub(super) fn warn(warnings: &[Diagnostic], out: &Out) {
 /// has one, else in `from`.
 pub(super) fn store_dir(asked: Option<&Path>, from: &Path) -> PathBuf {
     if let Some(asked) = asked {
-        return asked.to_owned();
+        // Servers are told of places in the store and have working directories of their own.
+        return std::path::absolute(asked).unwrap_or_else(|_| asked.to_owned());
     }
     let mut here = Some(from);
     while let Some(folder) = here {

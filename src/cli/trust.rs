@@ -14,7 +14,7 @@ use crate::digest::Digest;
 use crate::fsio::{self, Durability};
 use crate::manifest::server::Server;
 use crate::plan::compiled::{Compiled, Work};
-use crate::stage::identity::file_of;
+use crate::stage::identity::script_of;
 
 const FILE: &str = "trusted";
 
@@ -62,7 +62,7 @@ fn program(words: &[String], root: &Path) -> Option<String> {
         };
         return Some(format!("{first} -c {shown}{rest}"));
     }
-    let script = words[1..].iter().find(|word| file_of(word, root).is_some());
+    let script = script_of(words, root).map(|at| &words[at]);
     Some(script.map_or_else(|| first.clone(), |script| format!("{first} {script}")))
 }
 

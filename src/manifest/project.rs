@@ -283,7 +283,7 @@ fn marked(folder: &Path) -> Option<PathBuf> {
 }
 
 /// The path without `.` and `..`, by its words: links are not followed.
-fn normal(path: &Path) -> PathBuf {
+pub(crate) fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

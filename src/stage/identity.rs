@@ -16,8 +16,8 @@ pub type Digests<'a> = &'a mut dyn FnMut(&Path) -> Option<Digest>;
 /// Identity of a server: everything that can change what it does, and no name
 /// that people give it, no absolute path, no time.
 ///
-/// Arguments that are files stand as name and digest, so moving a project
-/// changes nothing and changing a script does. `locked` is its entry in the
+/// Program and script stand as name and digest where they are files, so moving
+/// a project changes nothing and changing a script does. `locked` is its entry in the
 /// lock file; without one an installed package is known by its version only.
 #[must_use]
 pub fn server(preset: &Server, root: &Path, locked: Option<&str>, digests: Digests<'_>) -> Value {
@@ -26,14 +26,11 @@ pub fn server(preset: &Server, root: &Path, locked: Option<&str>, digests: Diges
         let digest = digests(&root.join(input)).map(|d| d.hex());
         files.push(json!([input, digest]));
     }
-    let command: Vec<Value> = preset.command.iter().map(|word| argument(word, root, digests)).collect();
+    let command = words(&preset.command, root, digests);
     let pre: Vec<Value> = preset
         .pre_ingest
         .iter()
-        .map(|step| {
-            let words: Vec<Value> = step.run.iter().map(|word| argument(word, root, digests)).collect();
-            json!({ "run": words, "cwd": step.cwd })
-        })
+        .map(|step| json!({ "run": words(&step.run, root, digests), "cwd": step.cwd }))
         .collect();
     let mut out = BTreeMap::new();
     let mut put = |name: &str, value: Value, default: Value| {
@@ -101,14 +98,43 @@ pub fn file_of(word: &str, root: &Path) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-fn argument(word: &str, root: &Path, digests: Digests<'_>) -> Value {
-    match file_of(word, root) {
-        Some(path) => {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            json!({ "file": name, "digest": digests(&path).map(|d| d.hex()) })
-        }
-        None => json!(word),
+/// Programs that run the first file that they are given.
+const INTERPRETERS: [&str; 15] = [
+    "bash", "bun", "deno", "dotnet", "java", "lua", "node", "npx", "perl", "php", "pwsh", "python", "ruby",
+    "sh", "uv",
+];
+
+/// Index of the script among a command's words: the first file that an
+/// interpreter is given, else the first file that is no option's value. Other
+/// files are data (a log, a database): who wants them to count names them
+/// under `inputs`.
+#[must_use]
+pub fn script_of(words: &[String], root: &Path) -> Option<usize> {
+    let program = Path::new(words.first()?).file_name()?.to_string_lossy().into_owned();
+    let program = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let interpreter = INTERPRETERS.contains(&program);
+    (1..words.len()).find(|at| {
+        let option = words[at - 1].starts_with('-');
+        (interpreter || !option) && file_of(&words[*at], root).is_some()
+    })
+}
+
+/// A command as recipes hold it: its program and script, where they are files,
+/// by name and content.
+fn words(command: &[String], root: &Path, digests: Digests<'_>) -> Vec<Value> {
+    let script = script_of(command, root);
+    let mut out = Vec::new();
+    for (at, word) in command.iter().enumerate() {
+        let file = if at == 0 || Some(at) == script { file_of(word, root) } else { None };
+        out.push(match file {
+            Some(path) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                json!({ "file": name, "digest": digests(&path).map(|d| d.hex()) })
+            }
+            None => json!(word),
+        });
     }
+    out
 }
 
 /// A server without a lock entry whose package is installed from somewhere:
@@ -154,6 +180,22 @@ mod tests {
         assert_eq!(here, identity(&preset(&["python3", &absolute, "--fast"]), b.path()));
         write_plain(&b.path().join("tools/serve.py"), b"print(2)").unwrap();
         assert_ne!(here, identity(&relative, b.path()));
+    }
+
+    #[test]
+    fn a_log_that_a_server_writes_does_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("calls.log").to_string_lossy().into_owned();
+        write_plain(&dir.path().join("serve.py"), b"print(1)").unwrap();
+        write_plain(&dir.path().join("tool.bin"), b"1").unwrap();
+        let tool = dir.path().join("tool.bin").to_string_lossy().into_owned();
+        for command in [vec!["python3", "-u", "serve.py", "--log", &log], vec![tool.as_str(), "--log", &log]]
+        {
+            let before = identity(&preset(&command), dir.path());
+            write_plain(Path::new(&log), b"one call").unwrap();
+            assert_eq!(before, identity(&preset(&command), dir.path()), "{command:?}");
+            std::fs::remove_file(&log).unwrap();
+        }
     }
 
     #[test]

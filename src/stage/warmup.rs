@@ -8,7 +8,6 @@ use super::raw::{Facts, Phase, Reply};
 use super::server::Running;
 use super::session::{self, Bench};
 use super::{Artifact, Failure, Job, ask, ingest};
-use crate::manifest::dataset::Warmup as Prompt;
 use crate::plan::compiled::Compiled;
 use crate::plan::key::{At, Kind, NoRecipe};
 
@@ -29,14 +28,29 @@ impl Kind for Warmup {
 
 /// Warm-up prompts as recipes hold them: the words, in order.
 pub(super) fn recipe_prompts(at: &At<'_>) -> Value {
-    json!(prompts(at.pipeline, at.cell).iter().map(|p| p.prompt.as_str()).collect::<Vec<_>>())
+    json!(prompts(at.pipeline, at.cell).iter().map(|(_, words)| *words).collect::<Vec<_>>())
 }
 
-/// The warm-up prompts of a cell's repository, in order of their ids.
-pub(super) fn prompts<'a>(pipeline: &'a Compiled, cell: &BTreeMap<String, String>) -> Vec<&'a Prompt> {
-    let mut out: Vec<&Prompt> =
-        super::repository(pipeline, cell).map(|r| r.questions.warmup.iter().collect()).unwrap_or_default();
-    out.sort_by(|a, b| a.id.cmp(&b.id));
+/// The warm-up prompts of a cell's repository, id and words, in order of ids.
+/// A dataset without any is warmed up by its first question of each kind.
+pub(super) fn prompts<'a>(
+    pipeline: &'a Compiled,
+    cell: &BTreeMap<String, String>,
+) -> Vec<(&'a str, &'a str)> {
+    let Some(repository) = super::repository(pipeline, cell) else { return Vec::new() };
+    let set = &repository.questions;
+    let mut out: Vec<(&str, &str)> = set.warmup.iter().map(|w| (w.id.as_str(), w.prompt.as_str())).collect();
+    out.sort_unstable();
+    if out.is_empty() {
+        let mut kinds = BTreeMap::new();
+        for question in &set.question {
+            let first = kinds.entry(question.kind).or_insert(question);
+            if question.id < first.id {
+                *first = question;
+            }
+        }
+        out = kinds.values().map(|q| (q.id.as_str(), q.prompt.as_str())).collect();
+    }
     out
 }
 
@@ -66,9 +80,9 @@ async fn work(job: &Job, bench: &Bench<'_>) -> Result<(Facts, BTreeMap<String, V
 
 /// Asks every warm-up question of the repository.
 pub(super) async fn warm_up(job: &Job, bench: &Bench<'_>, running: &mut Running<'_>) -> Result<(), Failure> {
-    for prompt in prompts(&job.pipeline, &job.cell) {
-        let texts = ask::words(&bench.preset.query, &prompt.prompt);
-        if running.ask(job, Phase::Warmup, &prompt.id, &texts, session::top(job)).await? {
+    for (id, words) in prompts(&job.pipeline, &job.cell) {
+        let texts = ask::words(&bench.preset.query, words);
+        if running.ask(job, Phase::Warmup, id, &texts, session::top(job)).await? {
             break;
         }
     }

@@ -91,6 +91,7 @@ impl Store {
             self.verify_records(&records, &packs, &mut report)?;
             self.verify_trees(&records, &bad, &mut report)?;
         }
+        self.forget_broken(&records)?;
         for run in Journal::runs(self.root())? {
             let journal = Journal::read(self.root(), &run)?;
             if let Some(line) = journal.damaged {
@@ -129,6 +130,22 @@ impl Store {
                 key: Some(record.key),
                 repaired,
             });
+        }
+        Ok(())
+    }
+
+    /// Forgets records that have lost an object: they are no hits and would be
+    /// told of for ever. What was paid for is kept.
+    fn forget_broken(&self, records: &[(Digest, Record)]) -> Result<(), StoreError> {
+        let index = self.index();
+        for (digest, record) in records.iter().filter(|(_, record)| record.usd.is_none()) {
+            let mut whole = index.object(&record.recipe)?.is_some();
+            for part in record.parts.values() {
+                whole &= index.object(&part.digest)?.is_some();
+            }
+            if !whole {
+                index.forget_record(digest)?;
+            }
         }
         Ok(())
     }

@@ -45,3 +45,24 @@ fn raw_result(report: &str) -> &str {
     let end = report.find(",\"run\":{\"run\"").unwrap();
     report[..end].strip_prefix("{\"result\":").unwrap()
 }
+
+#[test]
+fn a_store_may_be_named_by_a_relative_path() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = std::process::Command::new(env!("CARGO_BIN_EXE_proofline"))
+        .args([
+            "run",
+            "quickstart",
+            "--set",
+            "replicates=1",
+            "--set",
+            "servers=grep",
+            "--store",
+            "here",
+            "--json",
+        ])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+}

@@ -14,7 +14,7 @@ use crate::manifest::dataset::{QuestionSet, Repo, Repos};
 use crate::manifest::dataset_check::archive;
 use crate::manifest::load;
 use crate::manifest::path::KeyPath;
-use crate::manifest::project::{Found, Origin, ProjectError, is_path, is_plain};
+use crate::manifest::project::{Found, Origin, ProjectError, is_path, is_plain, normal};
 use crate::manifest::server::{Server, Transport};
 use crate::manifest::source::Document;
 use crate::plan::compiled::{Repository, Source, Work};
@@ -77,7 +77,7 @@ impl Data {
                 return out;
             };
             if params.is_set(DATASETS) {
-                folder = cx.project.cwd.join(text);
+                folder = normal(&cx.project.cwd.join(text));
                 out.folder = Some(folder.clone());
                 chosen = Some(place);
             } else {
