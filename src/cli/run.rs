@@ -257,7 +257,7 @@ fn work(
 }
 
 /// Signals within this many milliseconds of the first count as the first.
-const SAME_WISH_MS: f64 = 200.0;
+const SAME_WISH_MS: f64 = 50.0;
 
 /// First signal: take nothing more; second: end what runs.
 fn watch_signals(stop: &CancellationToken, kill: &CancellationToken) -> std::io::Result<()> {

@@ -105,6 +105,8 @@ fn two_interrupts_end_what_runs() {
     let start = Instant::now();
     kill(pid(&child), Signal::SIGINT).unwrap();
     until(10, "the first is taken", || journal(&env).contains("\"step\":1").then_some(()));
+    // Signals in the same instant are one wish; a person takes longer.
+    std::thread::sleep(Duration::from_millis(150));
     kill(pid(&child), Signal::SIGINT).unwrap();
     let said = wait(child);
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
