@@ -146,8 +146,12 @@ impl Store {
             fsio::create_dir(&root.join(folder))?;
         }
         let origin = Self::origin_of(root)?;
+        // SQLite refuses at once, without waiting, when two processes make one database.
+        let opening = fsio::append(&root.join("opening.lock"))?;
+        fsio::at(opening.lock(), "can't lock", &root.join("opening.lock"))?;
         let mut index = Index::open(&root.join("index.sqlite"))?;
         index.take_in(root)?;
+        drop(opening);
         Ok(Self { root: root.to_owned(), index: Mutex::new(index), writer: Mutex::new(None), origin })
     }
 
