@@ -86,60 +86,42 @@ impl Table {
     }
 
     fn upstreams(&self, node: usize, cell: &BTreeMap<String, String>) -> Vec<Vec<Upstream>> {
-        self.graph.nodes[node]
-            .needs
-            .iter()
-            .map(|list| {
-                list.iter()
-                    .map(|up| {
-                        let up = *up as usize;
-                        let their = self.graph.cell(&self.pipeline, up);
-                        let (parts, state) = match &self.status[up] {
-                            Status::Done(record) => (
-                                Some(record.parts.iter().map(|(n, p)| (n.clone(), p.digest)).collect()),
-                                match record.outcome {
-                                    crate::store::Outcome::Done => "valid",
-                                    crate::store::Outcome::Error => "error",
-                                },
-                            ),
-                            Status::Failed | Status::Blocked | Status::Skipped => (None, "missing"),
-                            Status::Open | Status::Due | Status::Waiting => (None, "open"),
-                        };
-                        Upstream {
-                            id: self.id(up),
-                            extra: extra(cell, &their),
-                            cell: their,
-                            key: self.keys[up],
-                            parts,
-                            state,
-                        }
-                    })
-                    .collect()
-            })
-            .collect()
+        self.over_needs(node, |up| {
+            let their = self.graph.cell(&self.pipeline, up);
+            let (parts, state) = match &self.status[up] {
+                Status::Done(record) => (
+                    Some(record.parts.iter().map(|(n, p)| (n.clone(), p.digest)).collect()),
+                    match record.outcome {
+                        crate::store::Outcome::Done => "valid",
+                        crate::store::Outcome::Error => "error",
+                    },
+                ),
+                Status::Failed | Status::Blocked | Status::Skipped => (None, "missing"),
+                Status::Open | Status::Due | Status::Waiting => (None, "open"),
+            };
+            let (id, key) = (self.id(up), self.keys[up]);
+            Upstream { id, extra: extra(cell, &their), cell: their, key, parts, state }
+        })
     }
 
     /// The nodes that a node reads, with their records.
     #[must_use]
     pub fn inputs(&self, node: usize) -> Vec<Vec<Input>> {
         let cell = self.graph.cell(&self.pipeline, node);
-        self.graph.nodes[node]
-            .needs
-            .iter()
-            .map(|list| {
-                list.iter()
-                    .map(|up| {
-                        let up = *up as usize;
-                        let their = self.graph.cell(&self.pipeline, up);
-                        let record = match &self.status[up] {
-                            Status::Done(record) => Some(Record::clone(record)),
-                            _ => None,
-                        };
-                        Input { id: self.id(up), extra: extra(&cell, &their), cell: their, record }
-                    })
-                    .collect()
-            })
-            .collect()
+        self.over_needs(node, |up| {
+            let their = self.graph.cell(&self.pipeline, up);
+            let record = match &self.status[up] {
+                Status::Done(record) => Some(Record::clone(record)),
+                _ => None,
+            };
+            Input { id: self.id(up), extra: extra(&cell, &their), cell: their, record }
+        })
+    }
+
+    /// What `one` makes of each node that a node reads, need by need.
+    fn over_needs<T>(&self, node: usize, one: impl Fn(usize) -> T) -> Vec<Vec<T>> {
+        let needs = self.graph.nodes[node].needs.iter();
+        needs.map(|list| list.iter().map(|up| one(*up as usize)).collect()).collect()
     }
 
     /// The failed or blocked node that keeps this one from running, if any.
