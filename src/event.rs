@@ -110,6 +110,18 @@ pub enum Event {
         /// The failed one.
         by: String,
     },
+    /// A paid node may not be bought now.
+    Held {
+        /// Node.
+        node: String,
+        /// Why, and what can be done.
+        why: String,
+    },
+    /// Another run works on a node; its result is waited for.
+    Abroad {
+        /// Node.
+        node: String,
+    },
     /// The user asked to stop.
     Cancelled {
         /// 1: running nodes finish; 2: they are ended.
@@ -161,4 +173,5 @@ pub struct Counts {
     pub failed: u64,
     /// Not run because one that they need failed.
     pub blocked: u64,
+
 }

@@ -80,8 +80,8 @@ pub(super) enum Command {
     Schema(Schema),
     /// Serve a built-in engine over MCP on standard input and output
     Mcp(Mcp),
-    #[command(name = "confined", hide = true)]
-    Confined(Confined),
+    #[command(name = "supervise", hide = true)]
+    Supervise(Supervise),
 }
 
 /// A pipeline and its parameters.
@@ -281,6 +281,12 @@ pub(super) struct Run {
     /// Exit 0 although cells are in error
     #[arg(long)]
     pub(super) allow_errors: bool,
+    /// Spend at most this many US dollars in this run
+    #[arg(long, value_name = "USD")]
+    pub(super) max_usd: Option<f64>,
+    /// Take over what another run works on when it gave no sign of life for so long; never what is paid for
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub(super) takeover: String,
     /// Allow the programs that the project's files name without asking
     #[arg(long)]
     pub(super) trust: bool,
@@ -451,9 +457,7 @@ pub(super) struct Mcp {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(super) struct Confined {
+pub(super) struct Supervise {
     #[arg(long)]
-    pub(super) json: String,
-    #[arg(last = true)]
-    pub(super) argv: Vec<String>,
+    pub(super) network: bool,
 }

@@ -88,6 +88,6 @@ fn dispatch(args: Args, out: &Out) -> Result<u8, exit::CliError> {
             StoreCommand::Gc(command) => store::gc(&command, store, out),
         },
         Command::Mcp(command) => check::mcp(&command, out),
-        Command::Confined(command) => check::confined(&command),
+        Command::Supervise(command) => check::supervise(&command),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,7 +22,8 @@ use crate::engine::world::{self, World};
 use crate::engine::{self, EngineError, Options, Summary};
 use crate::event::{Counts, Event, RunState};
 use crate::grade::{ExitInput, GateSpec, exit_state, gate};
-use crate::plan::compiled::Compiled;
+use crate::unit::Span;
+use crate::plan::compiled::{Compiled, micros};
 use crate::plan::select::select;
 use crate::report::assemble::RunView;
 use crate::store::Store;
@@ -37,6 +39,8 @@ struct Asked<'a> {
     locked: bool,
     allow_errors: bool,
     json: bool,
+    most: Option<u64>,
+    takeover: Duration,
 }
 
 pub(super) fn run(command: &args::Run, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
@@ -65,6 +69,8 @@ fn run_or_fail(command: &args::Run, store: Option<&Path>, out: &Out) -> Result<u
         locked: command.locked,
         allow_errors: command.allow_errors,
         json: command.json,
+        most: command.max_usd.map(micros),
+        takeover: takeover(&command.takeover)?,
     };
     let (run, ended) = execute(&pipeline, &store, &asked, out)?;
     if command.json {
@@ -90,6 +96,8 @@ pub(super) fn replay(command: &args::Replay, store: Option<&Path>, out: &Out) ->
         locked: false,
         allow_errors: true,
         json: command.json,
+        most: None,
+        takeover: takeover("60s")?,
     };
     let (run, mut ended) = execute(&pipeline, &store, &asked, out)?;
     let view = RunView::read(&store, &run)?;
@@ -155,6 +163,7 @@ fn execute(
         }
     }
     let orphans = engine::end_orphans(store);
+    engine::remove_leftovers(store);
     let mut journal = JournalWriter::begin(store.root(), Clock::System)?;
     let run = journal.run().to_owned();
     let mut progress = Progress::new(out, asked.json);
@@ -244,6 +253,9 @@ fn work(
             .map_err(|_| EngineError::Internal("the program's own file is unknown".to_owned()))?,
         clock: Clock::System,
         again,
+        most: asked.most,
+        takeover: asked.takeover,
+        host: host(),
     };
     let store = Arc::clone(store);
     let summary = runtime.block_on(async {
@@ -347,6 +359,12 @@ fn stage_counts(table: &Table, chosen: Option<&[bool]>) -> Vec<(String, u64)> {
             (stage.name.clone(), nodes as u64)
         })
         .collect()
+}
+
+/// A time as manifests write it.
+fn takeover(text: &str) -> Result<Duration, CliError> {
+    let span: Result<Span, _> = serde_json::from_value(json!(text));
+    span.map(|span| span.0).map_err(|_| CliError::Usage(format!("--takeover {text}: write a time, e.g. `60s`")))
 }
 
 fn host() -> String {

@@ -3,11 +3,14 @@
 //! A file is written beside its place, synced, and renamed. Errors name the
 //! path.
 
+mod bytelock;
 pub mod tree;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+
+pub use bytelock::ByteLocks;
 
 /// An I/O failure and where it happened.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +61,17 @@ pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, FsError> {
         let error = io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} bytes"));
         return at(Err(error), "can't read", path);
     }
+    Ok(out)
+}
+
+/// Reads at most the first `most` bytes of a file.
+///
+/// # Errors
+/// When it can't be read.
+pub fn read_start(path: &Path, most: u64) -> Result<Vec<u8>, FsError> {
+    let file = at(File::open(path), "can't read", path)?;
+    let mut out = Vec::new();
+    at(file.take(most).read_to_end(&mut out), "can't read", path)?;
     Ok(out)
 }
 
@@ -175,7 +189,10 @@ pub fn remove_file(path: &Path) -> Result<(), FsError> {
 
 /// A private folder that is removed when it goes out of scope.
 #[derive(Debug)]
-pub struct Scratch(PathBuf);
+pub struct Scratch {
+    path: PathBuf,
+    kept: bool,
+}
 
 impl Scratch {
     /// Makes one inside `parent`.
@@ -183,22 +200,52 @@ impl Scratch {
     /// # Errors
     /// When the system refuses.
     pub fn new_in(parent: &Path) -> Result<Self, FsError> {
-        create_dir(parent)?;
-        let dir =
-            at(tempfile::Builder::new().prefix("n-").tempdir_in(parent), "can't make a folder in", parent)?;
-        Ok(Self(dir.keep()))
+        Self::named_in(parent, "n")
+    }
+
+    /// Makes one inside `parent` whose name begins with `name`, a dash behind it.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn named_in(parent: &Path, name: &str) -> Result<Self, FsError> {
+        let make = || tempfile::Builder::new().prefix(&format!("{name}-")).tempdir_in(parent);
+        let dir = match make() {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                create_dir(parent)?;
+                make()
+            }
+            other => other,
+        };
+        let dir = at(dir, "can't make a folder in", parent)?;
+        Ok(Self { path: dir.keep(), kept: false })
+    }
+
+    /// Takes a folder as one, making it when it isn't there.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn at(path: PathBuf) -> Result<Self, FsError> {
+        create_dir(&path)?;
+        Ok(Self { path, kept: false })
+    }
+
+    /// Leaves the folder where it is.
+    pub fn keep(&mut self) {
+        self.kept = true;
     }
 
     /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nothing relies on it being gone; leftovers are swept by `store gc`.
-        let _ = remove_dir(&self.0);
+        if !self.kept {
+            // Nothing relies on it being gone; leftovers are swept by the next run.
+            let _ = remove_dir(&self.path);
+        }
     }
 }

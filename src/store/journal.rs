@@ -7,12 +7,16 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::StoreError;
-use crate::clock::{self, Clock};
+use crate::clock::{self, Clock, Stopwatch};
 use crate::digest::Digest;
 use crate::event::{Event, Line};
 use crate::fsio;
+
+/// What a journal tells that is not synced may be lost in a power cut; what it tells of is in the store.
+const A_WHILE_MS: f64 = 1000.0;
 
 /// Writes the journal of one run.
 pub struct JournalWriter {
@@ -24,6 +28,7 @@ pub struct JournalWriter {
     pending: Vec<u8>,
     /// Something was written since the last sync.
     dirty: bool,
+    synced: Stopwatch,
 }
 
 /// A journal as read.
@@ -57,7 +62,7 @@ impl JournalWriter {
         let _ = file.lock();
         fsio::sync_dir(&dir)?;
         fsio::sync_dir(&runs)?;
-        Ok(Self { run, path, file, seq: 0, clock, pending: Vec::new(), dirty: false })
+        Ok(Self { run, path, file, seq: 0, clock, pending: Vec::new(), dirty: false, synced: Stopwatch::start() })
     }
 
     /// The run's id.
@@ -100,8 +105,24 @@ impl JournalWriter {
         if self.dirty {
             fsio::at(self.file.sync_data(), "can't sync", &self.path)?;
             self.dirty = false;
+            self.synced = Stopwatch::start();
         }
         Ok(())
+    }
+
+    /// Writes what was added, and syncs it when the last sync was a while ago.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn sync_in_a_while(&mut self) -> Result<(), StoreError> {
+        self.write()?;
+        if self.synced.ms() > A_WHILE_MS { self.sync() } else { Ok(()) }
+    }
+
+    /// A sign of life for other runs: the journal's time of change.
+    pub fn beat(&self) {
+        // Without it others may only take this run for silent, which costs work, not results.
+        let _ = self.file.set_modified(SystemTime::now());
     }
 }
 
@@ -140,6 +161,12 @@ impl Journal {
     pub fn is_live(root: &Path, run: &str) -> Option<bool> {
         let file = File::open(root.join("runs").join(run).join("journal.jsonl")).ok()?;
         Some(file.try_lock_shared().is_err())
+    }
+
+    /// When a run gave its last sign of life, as far as the file system knows.
+    #[must_use]
+    pub fn last_beat(root: &Path, run: &str) -> Option<SystemTime> {
+        fs::metadata(root.join("runs").join(run).join("journal.jsonl")).ok()?.modified().ok()
     }
 
     /// Ids of all runs, oldest first.

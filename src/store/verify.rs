@@ -118,8 +118,8 @@ impl Store {
         for id in packs {
             // A pack that is gone holds none.
             let path = super::object::pack_path(self.root(), id);
-            if let Ok((.., staged)) = super::index::scan_pack(&path, id.clone(), 0) {
-                sound.extend(staged.iter().map(|one| one.digest));
+            if let Ok(scanned) = super::index::scan_pack(&path, id.clone(), 0) {
+                sound.extend(scanned.staged.iter().map(|one| one.digest));
             }
         }
         for (digest, record) in records.iter().filter(|(digest, _)| !sound.contains(digest)) {
