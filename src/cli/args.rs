@@ -36,6 +36,16 @@ pub(super) enum Command {
     Run(Run),
     /// Show how far a run is
     Status(OneRun),
+    /// Watch a run that another process does, until it ends; exits as it does
+    Attach(Attach),
+    /// Show what a node said: as it says it, or as it was kept
+    Logs(Logs),
+    /// Ask a run to stop: running nodes finish; asked again, they are ended
+    Cancel(OneRun),
+    /// Show what paid stages have cost, attempt by attempt
+    Spend(Spend),
+    /// Decide about a paid attempt that was lost
+    Settle(Settle),
     /// List the runs of the store
     Runs(Json),
     /// Show a run's report
@@ -284,6 +294,15 @@ pub(super) struct Run {
     /// Spend at most this many US dollars in this run
     #[arg(long, value_name = "USD")]
     pub(super) max_usd: Option<f64>,
+    /// Buy these paid nodes again although they have an answer, made from another recipe
+    #[arg(long, value_name = "SEL")]
+    pub(super) respend: Vec<String>,
+    /// Let the earlier, paid answers of these nodes stand although their recipe has changed
+    #[arg(long, value_name = "SEL", requires = "why")]
+    pub(super) accept: Vec<String>,
+    /// Why, for the records of what is accepted
+    #[arg(long, value_name = "TEXT")]
+    pub(super) why: Option<String>,
     /// Take over what another run works on when it gave no sign of life for so long; never what is paid for
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub(super) takeover: String,
@@ -303,6 +322,55 @@ pub(super) struct OneRun {
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Attach {
+    /// Run id, a prefix of one, or `latest`
+    #[arg(default_value = "latest")]
+    pub(super) run: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Logs {
+    /// Node id, or the start of one
+    pub(super) node: String,
+    /// Run id, a prefix of one, or `latest`
+    #[arg(long, default_value = "latest")]
+    pub(super) run: String,
+    /// Go on as long as the node runs
+    #[arg(short, long)]
+    pub(super) follow: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Spend {
+    /// Name of a pipeline [default: all]
+    pub(super) pipeline: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Settle {
+    /// Node id
+    pub(super) node: String,
+    /// adopt: take what it left, if it is whole; respend: buy it again; skip: leave the node out
+    pub(super) decision: Decision,
+    /// Why, for the ledger
+    #[arg(long, value_name = "TEXT")]
+    pub(super) why: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Decision {
+    Adopt,
+    Respend,
+    Skip,
 }
 
 #[derive(Debug, ClapArgs)]

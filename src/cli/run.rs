@@ -24,7 +24,7 @@ use crate::event::{Counts, Event, RunState};
 use crate::grade::{ExitInput, GateSpec, exit_state, gate};
 use crate::unit::Span;
 use crate::plan::compiled::{Compiled, micros};
-use crate::plan::select::select;
+use crate::plan::select::{SelectError, select};
 use crate::report::assemble::RunView;
 use crate::store::Store;
 use crate::store::journal::JournalWriter;
@@ -41,6 +41,9 @@ struct Asked<'a> {
     json: bool,
     most: Option<u64>,
     takeover: Duration,
+    respend: &'a [String],
+    accept: &'a [String],
+    why: String,
 }
 
 pub(super) fn run(command: &args::Run, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
@@ -71,6 +74,9 @@ fn run_or_fail(command: &args::Run, store: Option<&Path>, out: &Out) -> Result<u
         json: command.json,
         most: command.max_usd.map(micros),
         takeover: takeover(&command.takeover)?,
+        respend: &command.respend,
+        accept: &command.accept,
+        why: command.why.clone().unwrap_or_default(),
     };
     let (run, ended) = execute(&pipeline, &store, &asked, out)?;
     if command.json {
@@ -98,6 +104,9 @@ pub(super) fn replay(command: &args::Replay, store: Option<&Path>, out: &Out) ->
         json: command.json,
         most: None,
         takeover: takeover("60s")?,
+        respend: &[],
+        accept: &[],
+        why: String::new(),
     };
     let (run, mut ended) = execute(&pipeline, &store, &asked, out)?;
     let view = RunView::read(&store, &run)?;
@@ -148,10 +157,7 @@ fn execute(
     let lock = context::lock(&pipeline.root, asked.json)?;
     let table = Table::new(Arc::clone(pipeline));
     let chosen = context::chosen(pipeline, &table.graph, asked.only)?;
-    let mut again = Vec::new();
-    for selector in asked.again {
-        again.extend(select(pipeline, &table.graph, selector)?);
-    }
+    let again = selected(pipeline, &table, asked.again)?;
     if asked.locked {
         let unlocked = World::new(pipeline, BTreeMap::new(), lock.as_ref()).unlocked;
         if !unlocked.is_empty() {
@@ -254,6 +260,9 @@ fn work(
         clock: Clock::System,
         again,
         most: asked.most,
+        respend: selected(pipeline, &table, asked.respend)?,
+        accept: selected(pipeline, &table, asked.accept)?,
+        why: asked.why.clone(),
         takeover: asked.takeover,
         host: host(),
     };
@@ -359,6 +368,15 @@ fn stage_counts(table: &Table, chosen: Option<&[bool]>) -> Vec<(String, u64)> {
             (stage.name.clone(), nodes as u64)
         })
         .collect()
+}
+
+/// Nodes that selectors name.
+fn selected(pipeline: &Compiled, table: &Table, selectors: &[String]) -> Result<Vec<usize>, SelectError> {
+    let mut nodes = Vec::new();
+    for selector in selectors {
+        nodes.extend(select(pipeline, &table.graph, selector)?);
+    }
+    Ok(nodes)
 }
 
 /// A time as manifests write it.

@@ -12,7 +12,7 @@ use super::paid::{self, Purse, Way};
 use crate::event::Event;
 use crate::fsio::Scratch;
 use crate::manifest::pipeline::{Backoff, Cause, Effect, Retry};
-use crate::process;
+use crate::process::{self, End};
 use crate::stage::{self, Artifact, Failure, Job};
 use crate::store::ledger::{Caps, Entry, Spend, dollars};
 use crate::store::{Publication, Record, Store, StoreError};
@@ -184,9 +184,10 @@ async fn once(
     entry: Option<&Entry>,
     attempt: u32,
 ) -> (Result<Artifact, Failure>, Option<Scratch>) {
+    let marker = super::orphans::marker(&task.record.run, &task.record.key.short(), attempt);
     let scratch = match entry {
         Some(entry) => Scratch::at(paid::folder(&task.store, entry)),
-        None => Scratch::named_in(&task.store.tmp(), &task.record.run),
+        None => Scratch::at(task.store.tmp().join(&marker)),
     };
     let scratch = match scratch {
         Ok(scratch) => scratch,
@@ -195,7 +196,6 @@ async fn once(
             return (Err(failure), None);
         }
     };
-    let marker = super::orphans::marker(&task.record.run, &task.record.key.short(), attempt);
     let job = make(scratch.path().to_owned(), marker.clone());
     let sweeps = job.leaves_processes();
     let result = stage::run(Arc::new(job)).await;
@@ -214,7 +214,8 @@ async fn adopt(
     entry: &Entry,
 ) -> Result<Made, Failure> {
     let scratch = Scratch::at(paid::folder(&task.store, entry))?;
-    let end = paid::end_of(scratch.path()).unwrap_or_default();
+    // What is taken by a decision may lack its end; its outputs must be whole all the same.
+    let end = paid::end_of(scratch.path()).unwrap_or_else(|| End { code: Some(0), ..End::default() });
     let job = make(scratch.path().to_owned(), String::new());
     let artifact = stage::adopt(Arc::new(job), end).await?;
     let settled = settled(entry, artifact.micros, task.clock.now_ms());
@@ -237,7 +238,7 @@ async fn reserve(task: &Task, attempt: u32) -> Result<Option<Entry>, Stop> {
         at: task.clock.now_ms(),
         host: task.host.clone(),
         group: Some(std::process::id()),
-        folder: format!("{}-{}-{attempt}", record.key.short(), record.run),
+        folder: super::orphans::marker(&record.run, &record.key.short(), attempt),
         why: None,
     };
     let started = reserved.then(Spend::Started, reserved.at);

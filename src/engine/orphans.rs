@@ -8,7 +8,8 @@ use crate::store::Store;
 use crate::store::journal::Journal;
 
 /// Marker of an attempt: run, key, number.
-pub(super) fn marker(run: &str, key: &str, attempt: u32) -> String {
+#[must_use]
+pub fn marker(run: &str, key: &str, attempt: u32) -> String {
     format!("{run}-{key}-{attempt}")
 }
 
@@ -35,7 +36,7 @@ pub fn end_orphans(store: &Store) -> Vec<String> {
 pub fn remove_leftovers(store: &Store) {
     for entry in std::fs::read_dir(store.tmp()).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some((run, _)) = name.to_str().and_then(|name| name.rsplit_once('-')) else { continue };
+        let Some(run) = name.to_str().and_then(run_of) else { continue };
         if Journal::is_live(store.root(), run) == Some(false) {
             // What can't be removed now is met by the next run, or by `store gc`.
             let _ = fsio::remove_dir(&entry.path());

@@ -63,6 +63,7 @@ pub(super) fn way(
             Spend::Skip => return Ok(Way::Held("it was left out by hand (`proofline settle`)".to_owned())),
             // The money was set aside, and the engine ended before anything was started.
             Spend::Reserved => close(store, &entry, Spend::Void, clock)?,
+            Spend::Adopt => return Ok(Way::Adopt(entry)),
             Spend::Started | Spend::Unknown => {
                 if is_looked_after(&folder) {
                     return Ok(Way::Later);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -21,18 +22,18 @@ use crate::corpus::Corpus;
 use crate::digest::Digest;
 use crate::event::{Counts, Event, RunState};
 use crate::fsio::Scratch;
-use crate::manifest::pipeline::Effect;
-use crate::plan::key::{Keyed, NoRecipe};
+use crate::manifest::pipeline::{Effect, Respend};
+use crate::plan::key::{Keyed, NoRecipe, differences};
 use crate::process::Supervisors;
 use crate::stage::{Failure, Job};
-use crate::store::journal::JournalWriter;
+use crate::store::journal::{self, JournalWriter};
 use crate::store::ledger::Caps;
-use crate::store::{Outcome, Published, Record, Store, StoreError};
+use crate::store::{Outcome, Publication, Published, Record, Store, StoreError};
 
 /// Pause between two looks at what other runs have done.
 const ABROAD: Duration = Duration::from_millis(50);
 /// Pause between two signs of life.
-const BEAT: Duration = Duration::from_secs(2);
+const BEAT: Duration = Duration::from_millis(500);
 
 /// How a run is to be done.
 pub struct Options {
@@ -54,6 +55,12 @@ pub struct Options {
     pub again: Vec<usize>,
     /// What this run may spend, in millionths of a dollar.
     pub most: Option<u64>,
+    /// Paid nodes that may be bought although there is an answer from another recipe.
+    pub respend: Vec<usize>,
+    /// Paid nodes whose answer from another recipe is to stand for the present one.
+    pub accept: Vec<usize>,
+    /// Why, for what is accepted.
+    pub why: String,
     /// How long another run may give no sign of life before what it works on is taken over.
     pub takeover: Duration,
     /// Name of this machine, for people.
@@ -205,7 +212,7 @@ impl Dispatcher<'_> {
                 }
                 published = published(&mut self.publishing) => self.finish_all(published?)?,
                 () = tokio::time::sleep(ABROAD), if !self.abroad.is_empty() => self.look_abroad()?,
-                () = tokio::time::sleep(BEAT) => self.journal.beat(),
+                () = tokio::time::sleep(BEAT) => self.beat(),
                 () = stop.cancelled(), if !stopped => {
                     stopped = true;
                     self.halted = true;
@@ -322,6 +329,63 @@ impl Dispatcher<'_> {
         self.tell(Event::Done { node: node_id, key, record: digest, state, wall_ms: 0 });
         self.table.status[node] = Status::Done(Arc::clone(record));
         self.released(node);
+    }
+
+    /// Gives a sign of life, and looks whether the run is asked to stop.
+    fn beat(&mut self) {
+        self.journal.beat();
+        let step = journal::wished(self.store.root(), self.journal.run());
+        if step >= 1 {
+            self.options.stop.cancel();
+        }
+        if step >= 2 {
+            self.options.kill.cancel();
+        }
+    }
+
+    /// Whether a paid node has an answer that was made from another recipe and
+    /// is not to be bought again: it is accepted for this one, or the node is held.
+    fn is_answered(&mut self, node: usize, fresh: &Record, keyed: &Keyed) -> Result<bool, EngineError> {
+        let allowed = self.options.respend.contains(&node)
+            || self.table.pipeline.paid.respend == Respend::WithinBudget;
+        let accept = self.options.accept.contains(&node);
+        let Some(old) = self.store.paid_of_cell(&fresh.pipeline, &fresh.node)?.filter(|_| accept || !allowed)
+        else {
+            return Ok(false);
+        };
+        if accept {
+            let record = Record {
+                parts: old.parts.clone(),
+                used: old.used.clone(),
+                machine: old.machine.clone(),
+                started: old.started,
+                ended: self.options.clock.now_ms(),
+                blessed: Some(self.options.why.clone()),
+                usd: old.usd.clone(),
+                ..fresh.clone()
+            };
+            let recipe = keyed.canonical.clone().into_bytes();
+            let batch = vec![Publication { record, recipe, parts: Vec::new(), ledger: None }];
+            let published = self.store.publish(batch)?.pop().filter(|p| p.accepted);
+            self.store.release(&fresh.key);
+            if let Some(published) = published {
+                let message = format!("`{}`: an earlier answer is accepted: {}", fresh.node, self.options.why);
+                self.tell(Event::Note { message });
+                self.arrive(node, Arc::new(published.record));
+            }
+            return Ok(true);
+        }
+        let before: Value = serde_json::from_slice(&self.store.get(&old.recipe)?).unwrap_or_default();
+        let fields: Vec<String> = differences(&before, &keyed.recipe).into_iter().map(|r| r.field).collect();
+        let (id, usd) = (&fresh.node, old.usd.as_deref().unwrap_or("?"));
+        let why = format!(
+            "it has an answer that cost {usd} USD, made from another recipe ({} differ); \
+             buy it again with `--respend '{id}'`, or keep the old one with `--accept '{id}' --why TEXT`",
+            fields.join(", ")
+        );
+        self.tell(Event::Held { node: id.clone(), why });
+        self.undone(node);
+        Ok(true)
     }
 
     /// Leaves a node to the run that works on it.
@@ -463,8 +527,12 @@ impl Dispatcher<'_> {
             ended: 0,
             machine: None,
             unconfined: None,
+            blessed: None,
             usd: None,
         };
+        if stage.effect == Effect::Paid && self.is_answered(node, &record, &keyed)? {
+            return Ok(false);
+        }
         let purse = (stage.effect == Effect::Paid).then(|| Purse {
             most: stage.most_micros(),
             caps: Caps { pipeline: pipeline.budget, run: self.options.most },

@@ -200,23 +200,9 @@ impl Scratch {
     /// # Errors
     /// When the system refuses.
     pub fn new_in(parent: &Path) -> Result<Self, FsError> {
-        Self::named_in(parent, "n")
-    }
-
-    /// Makes one inside `parent` whose name begins with `name`, a dash behind it.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub fn named_in(parent: &Path, name: &str) -> Result<Self, FsError> {
-        let make = || tempfile::Builder::new().prefix(&format!("{name}-")).tempdir_in(parent);
-        let dir = match make() {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                create_dir(parent)?;
-                make()
-            }
-            other => other,
-        };
-        let dir = at(dir, "can't make a folder in", parent)?;
+        create_dir(parent)?;
+        let dir =
+            at(tempfile::Builder::new().prefix("n-").tempdir_in(parent), "can't make a folder in", parent)?;
         Ok(Self { path: dir.keep(), kept: false })
     }
 

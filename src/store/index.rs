@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS spend (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS spend_by_pipeline ON spend (pipeline, run);
 CREATE TABLE IF NOT EXISTS fences (key BLOB PRIMARY KEY, run TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS home (inode INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS packs (id TEXT PRIMARY KEY, taken INTEGER NOT NULL) WITHOUT ROWID;
 ";
 /// Raised when the tables change; an index of another version is rebuilt.
@@ -55,13 +56,32 @@ pub(super) struct Staged {
 impl Index {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         match Self::try_open(path) {
-            Ok(index) => Ok(index),
+            Ok(index) if index.is_at_home(path)? => Ok(index),
+            // A copy of a store that was written to meanwhile: the copied index may be of two
+            // moments. Packs and journals are not, being appended to only.
+            Ok(index) => {
+                drop(index);
+                set_aside(path)?;
+                Self::try_open(path)
+            }
             Err(StoreError::Sql(error)) if is_damage(&error) => {
                 set_aside(path)?;
                 Self::try_open(path)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether this is the file in which the index was made, not a copy of it.
+    fn is_at_home(&self, path: &Path) -> Result<bool, StoreError> {
+        use std::os::unix::fs::MetadataExt;
+        let inode = as_i64(fsio::at(fs::metadata(path), "can't look at", path)?.ino());
+        let known: Option<i64> =
+            self.db.query_row("SELECT inode FROM home", [], |row| row.get(0)).optional()?;
+        if known.is_none() {
+            self.db.execute("INSERT INTO home (inode) VALUES (?1)", [inode])?;
+        }
+        Ok(known.is_none_or(|known| known == inode))
     }
 
     fn try_open(path: &Path) -> Result<Self, StoreError> {
@@ -75,7 +95,7 @@ impl Index {
         if version != VERSION {
             db.execute_batch(
                 "DROP TABLE IF EXISTS objects; DROP TABLE IF EXISTS records; DROP TABLE IF EXISTS packs;
-                 DROP TABLE IF EXISTS ledger; DROP TABLE IF EXISTS spend; DROP TABLE IF EXISTS fences;",
+                 DROP TABLE IF EXISTS ledger; DROP TABLE IF EXISTS spend; DROP TABLE IF EXISTS fences; DROP TABLE IF EXISTS home;",
             )?;
             db.execute_batch(SCHEMA)?;
             db.pragma_update(None, "user_version", VERSION)?;
@@ -211,6 +231,15 @@ impl Index {
         )
     }
 
+    /// The newest accepted record of a cell that was paid for.
+    pub(super) fn paid_of_cell(&self, pipeline: &str, node: &str) -> Result<Option<Record>, StoreError> {
+        self.one(
+            "SELECT body FROM records WHERE pipeline = ?1 AND node = ?2 AND accepted = 1
+             AND json_extract(body, '$.usd') IS NOT NULL ORDER BY ended DESC, id DESC LIMIT 1",
+            &[&pipeline, &node],
+        )
+    }
+
     pub(super) fn attempts(&self, key: &Digest) -> Result<Vec<Record>, StoreError> {
         let mut query =
             self.db.prepare_cached("SELECT body FROM records WHERE key = ?1 ORDER BY ended, id")?;
@@ -255,9 +284,14 @@ impl Index {
         Ok(())
     }
 
-    pub(super) fn integrity(&self) -> Result<Option<String>, StoreError> {
-        let word: String = self.db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-        Ok((word != "ok").then_some(word))
+    /// What is wrong with the database; none when nothing is.
+    pub(super) fn integrity(&self) -> Option<String> {
+        let word = self.db.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0));
+        match word {
+            Ok(word) if word == "ok" => None,
+            Ok(word) => Some(word),
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     fn one(&self, sql: &str, args: &[&dyn rusqlite::ToSql]) -> Result<Option<Record>, StoreError> {
@@ -280,7 +314,7 @@ fn is_damage(error: &rusqlite::Error) -> bool {
 }
 
 /// Moves a damaged index away; it stays for whoever wants to look at it.
-fn set_aside(path: &Path) -> Result<(), StoreError> {
+pub(super) fn set_aside(path: &Path) -> Result<(), StoreError> {
     for suffix in ["", "-wal", "-shm"] {
         let from = PathBuf::from(format!("{}{suffix}", path.display()));
         if from.exists() {

@@ -194,6 +194,55 @@ impl Journal {
     }
 }
 
+/// Reads a journal as it grows.
+pub struct Tail {
+    file: File,
+    rest: Vec<u8>,
+}
+
+impl Tail {
+    /// From the beginning of a run's journal.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn open(root: &Path, run: &str) -> Result<Self, StoreError> {
+        let path = root.join("runs").join(run).join("journal.jsonl");
+        Ok(Self { file: fsio::at(File::open(&path), "can't read", &path)?, rest: Vec::new() })
+    }
+
+    /// The whole lines that were added since the last call.
+    pub fn more(&mut self) -> Vec<Line> {
+        // What can't be read now is read by the next call.
+        let _ = self.file.read_to_end(&mut self.rest);
+        let whole = self.rest.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let lines: Vec<u8> = self.rest.drain(..whole).collect();
+        lines.split(|b| *b == b'\n').filter_map(parse_line).collect()
+    }
+}
+
+/// The file by which a run is asked to stop.
+fn wish_path(root: &Path, run: &str) -> PathBuf {
+    root.join("runs").join(run).join("cancel")
+}
+
+/// Asks a run to stop, by a file: processes of other containers see it, too.
+/// Gives the step: 1, running nodes finish; 2, they are ended.
+///
+/// # Errors
+/// When the store can't be written.
+pub fn wish_to_stop(root: &Path, run: &str) -> Result<u8, StoreError> {
+    let step = if wished(root, run) == 0 { 1 } else { 2 };
+    fsio::write_atomic(&wish_path(root, run), format!("{step}\n").as_bytes(), fsio::Durability::Cached)?;
+    Ok(step)
+}
+
+/// The step to which a run is asked to stop; 0 when it isn't.
+#[must_use]
+pub fn wished(root: &Path, run: &str) -> u8 {
+    let said = fsio::read_limited(&wish_path(root, run), 16).unwrap_or_default();
+    std::str::from_utf8(&said).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
 /// Time of a journal's first line.
 fn began(path: &Path) -> Option<i64> {
     let mut raw = Vec::new();

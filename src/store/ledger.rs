@@ -21,12 +21,14 @@ pub enum Spend {
     Reserved,
     /// From here on money may be spent.
     Started,
+    /// It was lost, and nobody can tell what it did; counts with all that was set aside.
+    Unknown,
+    /// Decided by hand: what an unknown attempt left is taken, if it is whole.
+    Adopt,
     /// It has ended and its cost is known.
     Settled,
     /// It is proved that nothing was sent.
     Void,
-    /// It was lost, and nobody can tell what it did; counts with all that was set aside.
-    Unknown,
     /// Decided by hand or by policy: an unknown attempt may be bought again.
     Respend,
     /// Decided by hand: an unknown attempt is left as it is, and the node is not run.
@@ -98,7 +100,7 @@ impl Entry {
 
     /// Grows along an attempt, also within one millisecond.
     pub(super) fn rank(&self) -> i64 {
-        self.at.saturating_mul(8).saturating_add(self.state as i64)
+        self.at.saturating_mul(16).saturating_add(self.state as i64)
     }
 }
 

@@ -134,6 +134,13 @@ pub struct Store {
     writer: Mutex<Option<PackWriter>>,
     leases: fsio::ByteLocks,
     origin: String,
+    /// Holds the index of a store that can only be read.
+    _aside: Option<tempfile::TempDir>,
+}
+
+/// Whether a disk can't be written, whoever asks.
+fn is_read_only(error: &FsError) -> bool {
+    matches!(error.source.kind(), std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied)
 }
 
 impl Store {
@@ -168,7 +175,7 @@ impl Store {
         index.take_in(root)?;
         drop(opening);
         let leases = fsio::ByteLocks::open(&root.join("leases.lock"))?;
-        Ok(Self { root: root.to_owned(), index: Mutex::new(index), writer: Mutex::new(None), leases, origin })
+        Ok(Self { root: root.to_owned(), index: Mutex::new(index), writer: Mutex::new(None), leases, origin, _aside: None })
     }
 
     /// Opens the store in `root` if there is one.
@@ -176,7 +183,34 @@ impl Store {
     /// # Errors
     /// See [`Self::open`].
     pub fn open_existing(root: &Path) -> Result<Option<Self>, StoreError> {
-        if root.join("format").exists() { Self::open(root).map(Some) } else { Ok(None) }
+        if !root.join("format").exists() {
+            return Ok(None);
+        }
+        match Self::open(root) {
+            Err(StoreError::Fs(error)) if is_read_only(&error) => Self::open_to_read(root).map(Some),
+            other => other.map(Some),
+        }
+    }
+
+    /// Opens a store on a disk that can't be written: its index is made anew in a folder of its own.
+    fn open_to_read(root: &Path) -> Result<Self, StoreError> {
+        let aside = tempfile::Builder::new().prefix("proofline-").tempdir();
+        let aside = fsio::at(aside, "can't make a folder in", &std::env::temp_dir())?;
+        let mut index = Index::open(&aside.path().join("index.sqlite"))?;
+        index.take_in(root)?;
+        let origin = String::from_utf8_lossy(&fsio::read_limited(&root.join("origin"), 256)?).trim().to_owned();
+        let leases = fsio::ByteLocks::open(&aside.path().join("leases.lock"))?;
+        let (index, writer) = (Mutex::new(index), Mutex::new(None));
+        Ok(Self { root: root.to_owned(), index, writer, leases, origin, _aside: Some(aside) })
+    }
+
+    /// Puts the index aside and makes it anew from packs, objects and journals.
+    fn rebuild_index(&self) -> Result<(), StoreError> {
+        let path = self.root.join("index.sqlite");
+        let mut index = self.index();
+        index::set_aside(&path)?;
+        *index = Index::open(&path)?;
+        index.take_in(&self.root)
     }
 
     fn origin_of(root: &Path) -> Result<String, StoreError> {
@@ -264,6 +298,14 @@ impl Store {
     /// When the index fails.
     pub fn newest_of_cell(&self, pipeline: &str, node: &str) -> Result<Option<Record>, StoreError> {
         self.index().newest_of_cell(pipeline, node)
+    }
+
+    /// The newest accepted record of a cell that was paid for.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn paid_of_cell(&self, pipeline: &str, node: &str) -> Result<Option<Record>, StoreError> {
+        self.index().paid_of_cell(pipeline, node)
     }
 
     /// All attempts of a key, oldest first.
