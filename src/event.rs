@@ -65,6 +65,9 @@ pub enum Event {
         key: Digest,
         /// Number of the attempt in this run, from 1.
         attempt: u32,
+        /// Name of the folder in which it works, for `logs`.
+        #[serde(default)]
+        folder: String,
     },
     /// An attempt failed and will be repeated.
     Retry {

@@ -9,8 +9,8 @@ use super::context;
 use super::exit::{self, CliError};
 use super::out::Out;
 use super::progress::Progress;
-use crate::engine::marker;
 use crate::event::Event;
+use crate::fsio::tree;
 use crate::report::assemble::RunView;
 use crate::store::Store;
 use crate::store::journal::{self, Journal, Tail};
@@ -76,6 +76,9 @@ pub(super) fn logs(command: &args::Logs, store: Option<&Path>, out: &Out) -> Res
                 std::thread::sleep(LOOK);
                 continue;
             }
+            if shown == 0 {
+                out.say(&format!("{node} has said nothing so far"));
+            }
             return Ok(0);
         }
         let view = RunView::read(&store, &run)?;
@@ -110,14 +113,17 @@ fn begun(store: &Store, run: &str, asked: &str) -> Result<(String, Vec<PathBuf>)
     let mut folders: Vec<(String, PathBuf)> = Vec::new();
     for line in Journal::read(store.root(), run)?.lines {
         match line.event {
-            Event::Started { node, key, attempt } => {
-                let name = marker(run, &key.short(), attempt);
+            Event::Started { node, folder, .. } if tree::plain(&folder).is_ok() => {
                 for place in [store.tmp(), store.attempts_dir()] {
-                    folders.push((node.clone(), place.join(&name)));
+                    folders.push((node.clone(), place.join(&folder)));
                 }
                 nodes.push(node);
             }
-            Event::Done { node, .. } | Event::Failed { node, .. } => nodes.push(node),
+            // Its folder may be that of another node by now.
+            Event::Done { node, .. } | Event::Failed { node, .. } => {
+                folders.retain(|(of, _)| *of != node);
+                nodes.push(node);
+            }
             _ => {}
         }
     }

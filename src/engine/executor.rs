@@ -1,7 +1,7 @@
 //! Runs one node: attempts, retries, scratch folders; of a paid one what the
 //! ledger must say before and after.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::paid::{self, Purse, Way};
 use crate::event::Event;
-use crate::fsio::Scratch;
+use crate::fsio::{FsError, Scratch};
+use crate::fsio::slot::{Lent, Slots};
 use crate::manifest::pipeline::{Backoff, Cause, Effect, Retry};
 use crate::process::{self, End};
 use crate::stage::{self, Artifact, Failure, Job};
@@ -31,7 +32,31 @@ pub(super) struct Ended {
     pub(super) wall_ms: u64,
     pub(super) result: Result<Publication, Stop>,
     /// Held until what is in it has been published.
-    pub(super) scratch: Option<Scratch>,
+    pub(super) place: Option<Place>,
+}
+
+/// Where an attempt works.
+pub(super) enum Place {
+    /// A folder of its own.
+    Own(Scratch),
+    /// One that is used again.
+    Slot(Arc<Lent>),
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Own(scratch) => scratch.path(),
+            Self::Slot(slot) => slot.path(),
+        }
+    }
+
+    /// Leaves a folder of its own where it is.
+    pub(super) fn keep(&mut self) {
+        if let Self::Own(scratch) = self {
+            scratch.keep();
+        }
+    }
 }
 
 /// Why a node has nothing to publish.
@@ -55,6 +80,9 @@ pub(super) struct Task {
     /// What buying it takes; none for what is free.
     pub(super) purse: Option<Purse>,
     pub(super) store: Arc<Store>,
+    /// Kind of work for which folders are used again; none where each attempt has its own.
+    pub(super) shares: Option<usize>,
+    pub(super) slots: Arc<Slots>,
     pub(super) host: String,
     /// Told to stop at once.
     pub(super) cancel: CancellationToken,
@@ -64,20 +92,25 @@ pub(super) struct Task {
 /// Runs a node to its end and reports it.
 pub(super) async fn execute(
     task: Task,
-    make: impl Fn(PathBuf, String) -> Job,
+    make: impl Make,
     messages: UnboundedSender<Message>,
 ) {
     let watch = crate::clock::Stopwatch::start();
-    let (result, scratch) = to_the_end(&task, &make, &messages).await;
+    let (result, place) = to_the_end(&task, &make, &messages).await;
     let wall_ms = watch.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
-    let _ = messages.send(Message::Ended(Box::new(Ended { node: task.node, wall_ms, result, scratch })));
+    let _ = messages.send(Message::Ended(Box::new(Ended { node: task.node, wall_ms, result, place })));
 }
 
-type Made = (Result<Publication, Stop>, Option<Scratch>);
+type Made = (Result<Publication, Stop>, Option<Place>);
+
+/// Makes the job of an attempt: where it works, the slot if it is one, its marker.
+pub(super) trait Make: Fn(PathBuf, Option<Arc<Lent>>, String) -> Job {}
+
+impl<F: Fn(PathBuf, Option<Arc<Lent>>, String) -> Job> Make for F {}
 
 async fn to_the_end(
     task: &Task,
-    make: &impl Fn(PathBuf, String) -> Job,
+    make: &impl Make,
     messages: &UnboundedSender<Message>,
 ) -> Made {
     let mut first = 1;
@@ -114,28 +147,37 @@ async fn way(task: &Task, purse: &Purse) -> Result<Way, StoreError> {
 /// The attempts that the stage allows, with pauses between them.
 async fn attempts(
     task: &Task,
-    make: &impl Fn(PathBuf, String) -> Job,
+    make: &impl Make,
     messages: &UnboundedSender<Message>,
     first: u32,
 ) -> Made {
     let most = first + task.retry.as_ref().map_or(1, |retry| retry.attempts.max(1)) - 1;
     let mut attempt = first;
     loop {
-        let _ = messages.send(Message::Event(Event::Started {
-            node: task.id.clone(),
-            key: task.record.key,
-            attempt,
-        }));
         let entry = match reserve(task, attempt).await {
             Ok(entry) => entry,
             Err(stop) => return (Err(stop), None),
         };
+        let mut place = match place(task, entry.as_ref(), attempt) {
+            Ok(place) => place,
+            Err(error) => {
+                let failure = Failure { cause: Cause::Spawn, message: error.explain(), log: Vec::new() };
+                return (Err(Stop::Failed(failure)), None);
+            }
+        };
+        let folder = place.path().file_name().map(|name| name.to_string_lossy().into_owned());
+        let _ = messages.send(Message::Event(Event::Started {
+            node: task.id.clone(),
+            key: task.record.key,
+            attempt,
+            folder: folder.unwrap_or_default(),
+        }));
         let started = task.clock.now_ms();
-        let (result, mut scratch) = once(task, make, entry.as_ref(), attempt).await;
+        let result = once(task, make, &place, attempt).await;
         let failure = match result {
             Ok(artifact) => {
                 let settled = entry.map(|entry| settled(&entry, artifact.micros, task.clock.now_ms()));
-                return (Ok(publication(task, artifact, attempt, started, settled)), scratch);
+                return (Ok(publication(task, artifact, attempt, started, settled)), Some(place));
             }
             Err(failure) => failure,
         };
@@ -147,12 +189,12 @@ async fn attempts(
                 stage::Spent::Unknown => None,
             };
             match state {
-                None => scratch.iter_mut().for_each(Scratch::keep),
+                None => place.keep(),
                 Some(state) => {
                     let end = entry.then(state, task.clock.now_ms());
                     if let Err(error) = enter(task, vec![end], Caps::default()).await {
-                        scratch.iter_mut().for_each(Scratch::keep);
-                        return (Err(Stop::Failed(Failure::from(error))), scratch);
+                        place.keep();
+                        return (Err(Stop::Failed(Failure::from(error))), Some(place));
                     }
                 }
             }
@@ -162,7 +204,7 @@ async fn attempts(
             && !matches!(failure.spent(), stage::Spent::Unknown)
             && task.retry.as_ref().is_some_and(|r| r.on.is_empty() || r.on.contains(&failure.cause));
         if !again {
-            return (Err(Stop::Failed(failure)), scratch);
+            return (Err(Stop::Failed(failure)), Some(place));
         }
         let wait = pause(task.retry.as_ref().map(|r| r.backoff).unwrap_or_default(), attempt + 1 - first);
         let _ = messages.send(Message::Event(Event::Retry {
@@ -173,30 +215,32 @@ async fn attempts(
         }));
         tokio::select! {
             () = tokio::time::sleep(wait) => attempt += 1,
-            () = task.cancel.cancelled() => return (Err(Stop::Failed(Failure::cancelled())), scratch),
+            () = task.cancel.cancelled() => return (Err(Stop::Failed(Failure::cancelled())), Some(place)),
         }
     }
 }
 
-async fn once(
-    task: &Task,
-    make: &impl Fn(PathBuf, String) -> Job,
-    entry: Option<&Entry>,
-    attempt: u32,
-) -> (Result<Artifact, Failure>, Option<Scratch>) {
-    let marker = super::orphans::marker(&task.record.run, &task.record.key.short(), attempt);
-    let scratch = match entry {
-        Some(entry) => Scratch::at(paid::folder(&task.store, entry)),
-        None => Scratch::at(task.store.tmp().join(&marker)),
+/// The folder of an attempt.
+fn place(task: &Task, entry: Option<&Entry>, attempt: u32) -> Result<Place, FsError> {
+    Ok(match (entry, task.shares) {
+        (Some(entry), _) => Place::Own(Scratch::at(paid::folder(&task.store, entry))?),
+        (None, Some(kind)) => Place::Slot(Arc::new(task.slots.take(kind)?)),
+        (None, None) => Place::Own(Scratch::at(task.store.tmp().join(mark(task, attempt)))?),
+    })
+}
+
+/// Marks the processes of an attempt.
+fn mark(task: &Task, attempt: u32) -> String {
+    super::orphans::marker(&task.record.run, &task.record.key.short(), attempt)
+}
+
+async fn once(task: &Task, make: &impl Make, place: &Place, attempt: u32) -> Result<Artifact, Failure> {
+    let marker = mark(task, attempt);
+    let slot = match place {
+        Place::Own(_) => None,
+        Place::Slot(slot) => Some(Arc::clone(slot)),
     };
-    let scratch = match scratch {
-        Ok(scratch) => scratch,
-        Err(error) => {
-            let failure = Failure { cause: Cause::Spawn, message: error.explain(), log: Vec::new() };
-            return (Err(failure), None);
-        }
-    };
-    let job = make(scratch.path().to_owned(), marker.clone());
+    let job = make(place.path().to_owned(), slot, marker.clone());
     let sweeps = job.leaves_processes();
     let result = stage::run(Arc::new(job)).await;
     if sweeps {
@@ -204,22 +248,22 @@ async fn once(
         let swept = tokio::task::spawn_blocking(move || process::sweep(&marker)).await;
         drop(swept);
     }
-    (result, Some(scratch))
+    result
 }
 
 /// Takes the artifact of an attempt that ended without its engine.
 async fn adopt(
     task: &Task,
-    make: &impl Fn(PathBuf, String) -> Job,
+    make: &impl Make,
     entry: &Entry,
 ) -> Result<Made, Failure> {
     let scratch = Scratch::at(paid::folder(&task.store, entry))?;
     // What is taken by a decision may lack its end; its outputs must be whole all the same.
     let end = paid::end_of(scratch.path()).unwrap_or_else(|| End { code: Some(0), ..End::default() });
-    let job = make(scratch.path().to_owned(), String::new());
+    let job = make(scratch.path().to_owned(), None, String::new());
     let artifact = stage::adopt(Arc::new(job), end).await?;
     let settled = settled(entry, artifact.micros, task.clock.now_ms());
-    Ok((Ok(publication(task, artifact, entry.attempt, entry.at, Some(settled))), Some(scratch)))
+    Ok((Ok(publication(task, artifact, entry.attempt, entry.at, Some(settled))), Some(Place::Own(scratch))))
 }
 
 /// Sets aside what a paid attempt may cost and writes down that it begins.

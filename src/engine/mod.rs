@@ -17,7 +17,7 @@ pub mod world;
 use crate::corpus::CorpusError;
 use crate::store::StoreError;
 
-pub use orphans::{end_orphans, marker, remove_leftovers};
+pub use orphans::{end_orphans, remove_leftovers};
 pub use run::{Options, Summary, run};
 
 /// What keeps a run from taking place or from going on.

@@ -8,8 +8,7 @@ use crate::store::Store;
 use crate::store::journal::Journal;
 
 /// Marker of an attempt: run, key, number.
-#[must_use]
-pub fn marker(run: &str, key: &str, attempt: u32) -> String {
+pub(super) fn marker(run: &str, key: &str, attempt: u32) -> String {
     format!("{run}-{key}-{attempt}")
 }
 

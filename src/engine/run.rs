@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::EngineError;
 use super::abroad::{Abroad, Foreign};
-use super::executor::{self, Ended, Message, Stop, Task};
+use super::executor::{self, Ended, Message, Place, Stop, Task};
 use super::paid::Purse;
 use super::schedule::{Schedule, Wants};
 use super::table::{Status, Table};
@@ -21,8 +21,9 @@ use crate::clock::{Clock, Stopwatch};
 use crate::corpus::Corpus;
 use crate::digest::Digest;
 use crate::event::{Counts, Event, RunState};
-use crate::fsio::Scratch;
+use crate::fsio::slot::{Lent, Slots};
 use crate::manifest::pipeline::{Effect, Respend};
+use crate::plan::compiled::Work;
 use crate::plan::key::{Keyed, NoRecipe, differences};
 use crate::process::Supervisors;
 use crate::stage::{Failure, Job};
@@ -104,6 +105,7 @@ pub async fn run(
         .map(|node| u32::try_from(node.needs.iter().map(Vec::len).sum::<usize>()).unwrap_or(u32::MAX))
         .collect();
     let supervisors = Arc::new(Supervisors::new(&options.exe));
+    let slots = Arc::new(Slots::new(&store.tmp(), journal.run()));
     let abroad = Abroad::new(options.takeover);
     let dispatcher = Dispatcher {
         table,
@@ -115,6 +117,7 @@ pub async fn run(
         listen,
         send,
         supervisors,
+        slots,
         abroad,
         publishing: None,
         schedule,
@@ -148,6 +151,7 @@ struct Dispatcher<'a> {
     listen: &'a mut (dyn FnMut(&Event) + Send),
     send: UnboundedSender<Message>,
     supervisors: Arc<Supervisors>,
+    slots: Arc<Slots>,
     /// Nodes on which other runs work.
     abroad: Abroad,
     /// What is being published.
@@ -538,6 +542,8 @@ impl Dispatcher<'_> {
             caps: Caps { pipeline: pipeline.budget, run: self.options.most },
             unknown: pipeline.paid.unknown.command,
         });
+        // Servers and what is paid for have folders of their own.
+        let shares = stage.effect == Effect::Pure || matches!(stage.work, Work::Command(_));
         let task = Task {
             node,
             id,
@@ -547,6 +553,8 @@ impl Dispatcher<'_> {
             retry: stage.retry.clone(),
             purse,
             store: Arc::clone(&self.store),
+            shares: shares.then_some(stage_index),
+            slots: Arc::clone(&self.slots),
             host: self.options.host.clone(),
             cancel: self.options.kill.clone(),
             clock: self.options.clock,
@@ -556,7 +564,7 @@ impl Dispatcher<'_> {
         let (store, corpora) = (Arc::clone(&self.store), Arc::clone(&self.corpora));
         let (exe, cancel, recipe) = (self.options.exe.clone(), self.options.kill.clone(), keyed.recipe);
         let (make_pipeline, supervisors) = (Arc::clone(&self.table.pipeline), Arc::clone(&self.supervisors));
-        let make = move |scratch: PathBuf, marker: String| Job {
+        let make = move |scratch: PathBuf, slot: Option<Arc<Lent>>, marker: String| Job {
             pipeline: Arc::clone(&make_pipeline),
             stage: stage_index,
             cell: cell.clone(),
@@ -568,6 +576,7 @@ impl Dispatcher<'_> {
             exe: exe.clone(),
             supervisors: Arc::clone(&supervisors),
             marker,
+            slot,
             cancel: cancel.clone(),
             recipe: recipe.clone(),
         };
@@ -608,7 +617,7 @@ impl Dispatcher<'_> {
             if let Ok(publication) = ended.result {
                 batch.push(publication);
                 nodes.push((ended.node, ended.wall_ms));
-                kept.push(ended.scratch);
+                kept.push(ended.place);
             }
         }
         let store = Arc::clone(&self.store);
@@ -616,7 +625,7 @@ impl Dispatcher<'_> {
             let published = store.publish(batch);
             // A paid result that could not be published is found in its folder.
             if published.is_err() {
-                kept.iter_mut().flatten().for_each(Scratch::keep);
+                kept.iter_mut().flatten().for_each(Place::keep);
             }
             drop(kept);
             published

@@ -4,6 +4,7 @@
 //! path.
 
 mod bytelock;
+pub mod slot;
 pub mod tree;
 
 use std::fs::{self, File, OpenOptions};

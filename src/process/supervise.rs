@@ -115,6 +115,9 @@ pub struct End {
     /// What could not be enforced: `files`, `network`.
     #[serde(default)]
     pub unconfined: Vec<String>,
+    /// There are processes of which nobody can tell whose they are: they may be of this command.
+    #[serde(default)]
+    pub strays: bool,
 }
 
 enum Message {
@@ -371,12 +374,14 @@ impl Supervisor {
             return;
         }
         let mut left = self.leftovers();
+        let anyones = format!("{MARK}=");
         for id in ended {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             let entry = format!("{MARK}={}", job.mark).into_bytes();
             let own: Vec<i32> =
                 left.iter().copied().filter(|pid| proc::has_entry(*pid, &entry, false)).collect();
             left.retain(|pid| !own.contains(pid));
+            job.end.strays |= left.iter().any(|pid| !proc::has_entry(*pid, anyones.as_bytes(), true));
             let settled = job.ended.is_none_or(|at| now >= at + SETTLE) || job.asked.is_some();
             if own.is_empty() {
                 self.close(id);
@@ -446,6 +451,8 @@ fn spawn(order: &Order, mark: &str, ground: &Ground) -> Result<(Child, Vec<Strin
     let program = find_program(name, path, &order.cwd)
         .ok_or_else(|| format!("the program `{name}` is not found or not executable"))?;
     let said = fsio::append(&order.said).map_err(|e| e.explain())?;
+    // The folder may have served another command.
+    said.set_len(0).map_err(|e| e.to_string())?;
     let both = said.try_clone().map_err(|e| e.to_string())?;
     let mut command = Command::new(&program);
     command

@@ -8,7 +8,7 @@
 //!   in/task.json             the question of the node's task, without its ground truth
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Artifact, Failure, Job, questions};
 use crate::fsio;
+use crate::fsio::slot::{HOME, TMP, WORK};
 use crate::fsio::tree;
 use crate::manifest::axis;
 use crate::manifest::pipeline::{Cause, Effect};
@@ -31,8 +32,8 @@ const DEFAULT_LIMIT: Duration = Duration::from_hours(1);
 const SAID: u64 = 1 << 20;
 /// File of the scratch folder that takes what a command says.
 const SAID_FILE: &str = "said";
-/// Working directory within the scratch folder.
-const WORK: &str = "work";
+/// Outputs up to this size are read at once, so that their folder is free for the next command.
+const SMALL: u64 = 64 << 10;
 /// Largest output that is taken, in bytes.
 const MAX_OUTPUT: u64 = 4 << 30;
 
@@ -151,10 +152,8 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
     let Work::Command(command) = &job.stage().work else {
         return Err(Failure::new(Cause::Spawn, "this stage runs nothing"));
     };
-    let work = job.scratch.join(WORK);
-    let (home, tmp) = (job.scratch.join("home"), job.scratch.join("tmp"));
     // Until the order is given nothing is spent.
-    let order = prepare(job, command, work, home, tmp).map_err(|f| Failure { cause: Cause::Spawn, ..f })?;
+    let order = prepare(job, command).map_err(|f| Failure { cause: Cause::Spawn, ..f })?;
     let said = order.said.clone();
     let end = job.supervisors.run(order, &job.cancel).await.map_err(|e| match e {
         SupervisorError::Start(_) => Failure::new(Cause::Spawn, e.to_string()),
@@ -163,6 +162,9 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
     if job.cancel.is_cancelled() && end.code != Some(0) {
         return Err(Failure::cancelled());
     }
+    if let Some(slot) = job.slot.as_ref().filter(|_| end.strays) {
+        slot.retire();
+    }
     gather(job, command, &end, &said)
 }
 
@@ -170,12 +172,12 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
 fn prepare(
     job: &Job,
     command: &compiled::Command,
-    work: PathBuf,
-    home: PathBuf,
-    tmp: PathBuf,
 ) -> Result<Order, Failure> {
-    for folder in [&work, &home, &tmp] {
-        fsio::create_dir(folder)?;
+    let [work, home, tmp] = [WORK, HOME, TMP].map(|name| job.scratch.join(name));
+    if job.slot.is_none() {
+        for folder in [&work, &home, &tmp] {
+            fsio::create_dir(folder)?;
+        }
     }
     lay_inputs(job, &work)?;
     let recipe = &job.recipe;
@@ -242,8 +244,11 @@ fn gather(job: &Job, command: &compiled::Command, end: &End, said: &Path) -> Res
 
 /// What a command says that it cost; none when that can't be read.
 fn bill(parts: &[(String, PartContent)], name: &str) -> Option<u64> {
-    let (_, PartContent::File(path)) = parts.iter().find(|(part, _)| part == name)? else { return None };
-    let bytes = fsio::read_limited(path, 1 << 20).ok()?;
+    let bytes = match &parts.iter().find(|(part, _)| part == name)?.1 {
+        PartContent::Bytes(bytes) => bytes.clone(),
+        PartContent::File(path) => fsio::read_limited(path, 1 << 20).ok()?,
+        PartContent::Tree(_) => return None,
+    };
     let value: Value = serde_json::from_slice(&bytes).ok()?;
     Some(compiled::micros(value["usd"].as_f64()?)).filter(|micros| *micros != u64::MAX)
 }
@@ -261,8 +266,31 @@ fn last_line(said: &[u8]) -> String {
 
 /// Puts declared inputs, parts of needs and the task into the working directory.
 fn lay_inputs(job: &Job, work: &Path) -> Result<(), Failure> {
-    for (path, digest) in job.recipe["inputs"].as_object().into_iter().flatten() {
-        let bytes = fsio::read(&job.pipeline.root.join(path))?;
+    let inputs = || job.recipe["inputs"].as_object().into_iter().flatten();
+    let needs = || {
+        let all = job.stage().needs.iter().zip(&job.needs);
+        all.flat_map(|(need, inputs)| inputs.iter().map(move |input| (need, input))).filter_map(|(need, input)| {
+            let folder = place(&job.pipeline.stages[*need].name, &input.extra);
+            Some((input.record.as_ref()?, PathBuf::from(folder)))
+        })
+    };
+    let task = task(&job.pipeline, &job.cell);
+    if let Some(slot) = &job.slot {
+        let mut folders = BTreeSet::new();
+        for (path, _) in inputs() {
+            folders.extend(Path::new(path).ancestors().skip(1).map(Path::to_owned));
+        }
+        for (_, folder) in needs() {
+            folders.extend(folder.ancestors().map(Path::to_owned));
+        }
+        if !task.is_null() {
+            folders.insert(PathBuf::from("in"));
+        }
+        slot.prune(&folders)?;
+    }
+    for (path, digest) in inputs() {
+        let from = job.pipeline.root.join(path);
+        let bytes = fsio::read(&from)?;
         // Inputs are frozen here: what moved since the key was made is not run.
         if digest.as_str() != Some(crate::digest::Digest::of(&bytes).hex().as_str()) {
             return Err(Failure::new(
@@ -270,29 +298,31 @@ fn lay_inputs(job: &Job, work: &Path) -> Result<(), Failure> {
                 format!("input `{path}` changed while the run was going on"),
             ));
         }
-        let target = work.join(path);
-        fsio::write_plain(&target, &bytes)?;
-        if is_executable(&job.pipeline.root.join(path)) {
-            tree::set_executable(&target)?;
+        lay(job, Path::new(path), &bytes)?;
+        if is_executable(&from) {
+            tree::set_executable(&work.join(path))?;
         }
     }
-    for (need, inputs) in job.stage().needs.iter().zip(&job.needs) {
-        for input in inputs {
-            let Some(record) = &input.record else { continue };
-            let folder = work.join(place(&job.pipeline.stages[*need].name, &input.extra));
-            for (name, part) in record.parts.iter().filter(|(n, _)| !is_meta(n)) {
-                let target = folder.join(name);
-                if part.tree {
-                    job.store.restore(&part.digest, &target)?;
-                } else {
-                    fsio::write_plain(&target, &job.store.get(&part.digest)?)?;
-                }
+    for (record, folder) in needs() {
+        for (name, part) in record.parts.iter().filter(|(n, _)| !is_meta(n)) {
+            if part.tree {
+                job.store.restore(&part.digest, &work.join(&folder).join(name))?;
+            } else {
+                lay(job, &folder.join(name), &job.store.get(&part.digest)?)?;
             }
         }
     }
-    let task = task(&job.pipeline, &job.cell);
     if !task.is_null() {
-        fsio::write_plain(&work.join("in/task.json"), &crate::artifact::to_json(&task))?;
+        lay(job, Path::new("in/task.json"), &crate::artifact::to_json(&task))?;
+    }
+    Ok(())
+}
+
+/// Writes a file into the working directory.
+fn lay(job: &Job, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    match &job.slot {
+        Some(slot) => slot.lay(path, bytes)?,
+        None => fsio::write_plain(&job.scratch.join(WORK).join(path), bytes)?,
     }
     Ok(())
 }
@@ -336,7 +366,12 @@ fn collect(
         if output.schema.is_some() || command.metrics.as_ref() == Some(name) {
             check_json(job, command, name, output.schema.as_deref(), &full)?;
         }
-        parts.push((name.clone(), PartContent::File(full)));
+        let content = if meta.len() <= SMALL {
+            PartContent::Bytes(fsio::read(&full).map_err(|e| e.explain())?)
+        } else {
+            PartContent::File(full)
+        };
+        parts.push((name.clone(), content));
     }
     Ok(parts)
 }

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::corpus::Corpus;
+use crate::fsio::slot::Lent;
 use crate::digest::Digest;
 use crate::manifest::axis;
 use crate::manifest::dataset::Question;
@@ -48,8 +49,10 @@ pub struct Job {
     pub store: Arc<Store>,
     /// Corpora by repository.
     pub corpora: Arc<BTreeMap<String, Corpus>>,
-    /// A private, empty folder for this attempt.
+    /// A private folder for this attempt; empty, unless it is that of `slot`.
     pub scratch: PathBuf,
+    /// The slot whose folder `scratch` is, for work that shares folders with what came before.
+    pub slot: Option<Arc<Lent>>,
     /// The program itself, for built-in engines and confinement.
     pub exe: PathBuf,
     /// Run commands.
