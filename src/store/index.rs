@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::object::{Found, loose_path, pack_path};
 use super::pack::{self, FrameKind, HEADER, Header, PackWriter, Placed};
 use super::record::{Outcome, Record};
+use super::standing::{self, Arrival, Envelope};
 use super::{Published, StoreError};
 use crate::digest::Digest;
 use crate::fsio;
@@ -30,16 +31,18 @@ CREATE INDEX IF NOT EXISTS by_cell ON records (pipeline, node);
 CREATE TABLE IF NOT EXISTS packs (id TEXT PRIMARY KEY, taken INTEGER NOT NULL) WITHOUT ROWID;
 ";
 /// Raised when the tables change; an index of another version is rebuilt.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 pub(super) struct Index {
-    db: Connection,
+    pub(super) db: Connection,
 }
 
 /// A record that is written but not yet in the index.
 pub(super) struct Staged {
     pub(super) record: Record,
     pub(super) digest: Digest,
+    /// How it came, when it was not made here.
+    pub(super) arrival: Option<Arrival>,
 }
 
 impl Index {
@@ -64,12 +67,14 @@ impl Index {
         let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version != VERSION {
             db.execute_batch(
-                "DROP TABLE IF EXISTS objects; DROP TABLE IF EXISTS records; DROP TABLE IF EXISTS packs;",
+                "DROP TABLE IF EXISTS objects; DROP TABLE IF EXISTS records; DROP TABLE IF EXISTS packs;
+                 DROP TABLE IF EXISTS arrivals;",
             )?;
             db.execute_batch(SCHEMA)?;
             db.pragma_update(None, "user_version", VERSION)?;
         }
         db.execute_batch(SCHEMA)?;
+        db.execute_batch(standing::SCHEMA)?;
         Ok(Self { db })
     }
 
@@ -118,8 +123,8 @@ impl Index {
                 params![id, as_i64(end)],
             )?;
         }
-        // Oldest first, so that the accepted one is the same as before.
-        records.sort_by_key(|one| (one.record.ended, one.digest));
+        // Those made here and oldest first, so that the accepted one is the same as before.
+        records.sort_by_key(|one| (one.arrival.is_some(), one.record.ended, one.digest));
         for staged in &records {
             insert_record(&tx, staged)?;
         }
@@ -261,7 +266,7 @@ impl Index {
     }
 }
 
-fn parse(body: &str) -> Result<Record, StoreError> {
+pub(super) fn parse(body: &str) -> Result<Record, StoreError> {
     serde_json::from_str(body)
         .map_err(|e| StoreError::Unreadable { what: "a record".to_owned(), why: e.to_string() })
 }
@@ -307,12 +312,14 @@ pub(super) fn scan_pack(
             offset = next;
             continue;
         };
-        if header.kind == FrameKind::Record {
-            if let Ok(record) = serde_json::from_slice::<Record>(&body) {
-                staged.push(Staged { record, digest: header.digest });
+        match header.kind {
+            FrameKind::Record => {
+                if let Ok(record) = serde_json::from_slice::<Record>(&body) {
+                    staged.push(Staged { record, digest: header.digest, arrival: None });
+                }
             }
-        } else {
-            placed.push(Placed { header, pack: Some(id.clone()), offset });
+            FrameKind::Arrival => staged.extend(Envelope::open(&body)),
+            FrameKind::Object => placed.push(Placed { header, pack: Some(id.clone()), offset }),
         }
         offset += length;
     }
@@ -367,7 +374,7 @@ fn object(db: &Connection, digest: &Digest) -> Result<Option<Found>, StoreError>
     Ok(found)
 }
 
-fn complete(db: &Connection, record: &Record) -> Result<bool, StoreError> {
+pub(super) fn complete(db: &Connection, record: &Record) -> Result<bool, StoreError> {
     if object(db, &record.recipe)?.is_none() {
         return Ok(false);
     }
@@ -403,7 +410,8 @@ fn insert_record(db: &Connection, staged: &Staged) -> Result<bool, StoreError> {
         }
         Some(_) => false,
     };
-    let accepted = record.outcome == Outcome::Done && free;
+    let accepted = record.outcome == Outcome::Done && free && standing::eligible(db, staged)?;
+    standing::note(db, staged)?;
     db.prepare_cached(
         "INSERT OR IGNORE INTO records (digest, key, pipeline, node, kind, accepted, ended, body)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",

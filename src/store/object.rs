@@ -112,10 +112,10 @@ impl Store {
         let digest = Digest::of(&body);
         let (header, payload) = pack::frame(FrameKind::Record, digest, &body);
         writer.append(header, &payload);
-        Ok(Staged { record, digest })
+        Ok(Staged { record, digest, arrival: None })
     }
 
-    fn present(&self, writer: &PackWriter, digest: &Digest) -> Result<bool, StoreError> {
+    pub(super) fn present(&self, writer: &PackWriter, digest: &Digest) -> Result<bool, StoreError> {
         Ok(writer.has(digest) || self.index().object(digest)?.is_some())
     }
 

@@ -9,7 +9,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::StoreError;
-use crate::digest::Digest;
+use crate::digest::{ContentHasher, Digest};
 use crate::fsio;
 
 const MAGIC: &[u8; 4] = b"PLF1";
@@ -25,6 +25,8 @@ const MAX: u64 = 1 << 40;
 pub(super) enum FrameKind {
     Object,
     Record,
+    /// A record from elsewhere with its signature.
+    Arrival,
 }
 
 /// A frame's header.
@@ -44,6 +46,7 @@ impl Header {
         out[4] = match self.kind {
             FrameKind::Object => b'O',
             FrameKind::Record => b'R',
+            FrameKind::Arrival => b'A',
         };
         out[5] = u8::from(self.zstd);
         out[8..16].copy_from_slice(&self.raw.to_le_bytes());
@@ -59,6 +62,7 @@ impl Header {
         let kind = match bytes[4] {
             b'O' => FrameKind::Object,
             b'R' => FrameKind::Record,
+            b'A' => FrameKind::Arrival,
             _ => return None,
         };
         let number = |from: usize| {
@@ -106,6 +110,30 @@ pub(super) fn unpack(header: &Header, payload: Vec<u8>) -> Option<Vec<u8>> {
     (raw.len() as u64 == header.raw && Digest::of(&raw) == header.digest).then_some(raw)
 }
 
+/// Whether a payload has the length and digest that its header states; takes
+/// no more memory however much it unpacks to.
+pub(super) fn is_sound(header: &Header, payload: &[u8]) -> bool {
+    if payload.len() as u64 != header.stored {
+        return false;
+    }
+    if !header.zstd {
+        return header.stored == header.raw && Digest::of(payload) == header.digest;
+    }
+    let Ok(decoder) = zstd::stream::read::Decoder::new(payload) else { return false };
+    let (mut decoder, mut hasher) = (decoder.take(header.raw.saturating_add(1)), ContentHasher::default());
+    let (mut chunk, mut length) = (vec![0u8; 1 << 16], 0u64);
+    loop {
+        match decoder.read(&mut chunk) {
+            Ok(0) => return length == header.raw && hasher.finish() == header.digest,
+            Ok(got) => {
+                hasher.update(&chunk[..got]);
+                length += got as u64;
+            }
+            Err(_) => return false,
+        }
+    }
+}
+
 /// Where a frame went.
 #[derive(Clone, Debug)]
 pub(super) struct Placed {
@@ -151,6 +179,11 @@ impl PackWriter {
 
     pub(super) fn has(&self, digest: &Digest) -> bool {
         self.fresh.iter().any(|p| p.header.digest == *digest && p.header.kind == FrameKind::Object)
+    }
+
+    /// Bytes that wait to be written.
+    pub(super) fn waiting(&self) -> usize {
+        self.buffer.len()
     }
 
     pub(super) fn append(&mut self, header: Header, payload: &[u8]) {
