@@ -39,7 +39,7 @@ mod tests {
         assert_eq!(loaded.value.unwrap().signer["alice"].key, KEY);
         for (text, code, line) in [
             (format!("{good}[signer.bob]\nkey = \"{KEY}\"\n"), "duplicate-signer", 8),
-            (good.replace("1w=", "1x="), "bad-value", 4),
+            (good.replace("1w=", "1x="), "bad-format", 4),
             (good.replace("about", "abuot"), "unknown-key", 6),
             (good.replace("key =", "kee ="), "unknown-key", 4),
         ] {

@@ -5,7 +5,6 @@
 //! made from several threads at once.
 
 mod folder;
-#[cfg(feature = "s3")]
 mod s3;
 
 use std::hash::{BuildHasher, Hasher};
@@ -82,17 +81,13 @@ pub fn open(
     env: &dyn Fn(&str) -> Option<String>,
     patience: Duration,
 ) -> Result<Box<dyn Remote>, RemoteError> {
-    let refused = |why: &str| RemoteError::Address { address: address.to_owned(), why: why.to_owned() };
     match address.split_once("://") {
         None => Ok(Box::new(Folder::new(address))),
-        #[cfg(feature = "s3")]
         Some(("s3", _)) => Ok(Box::new(s3::Bucket::open(address, env, patience)?)),
-        #[cfg(not(feature = "s3"))]
-        Some(("s3", _)) => {
-            let _ = (env, patience);
-            Err(refused("this program was built without the feature `s3`; build it with `--features s3`"))
-        }
-        Some(_) => Err(refused("a remote is a folder, or `s3://BUCKET/PREFIX`")),
+        Some(_) => Err(RemoteError::Address {
+            address: address.to_owned(),
+            why: "a remote is a folder, or `s3://BUCKET/PREFIX`".to_owned(),
+        }),
     }
 }
 

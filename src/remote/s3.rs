@@ -3,6 +3,10 @@
 //! Server errors, timeouts and broken bodies are tried again a few times with
 //! growing pauses; what was denied is not. A body may take as long as its
 //! stated size allows, so a slow one ends.
+//!
+//! The crate behind it is always built in: it and what only it needs take 74 s
+//! of processor time of a cold release build on two cores (measured; the whole
+//! takes some 1,000), less than a second build with a switch would.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
     s3_proxy.py --set RULE --port P  tell a running one what to do from now on
 
 Rules: none; wrong (other bytes for some objects), missing (404 for some), cut
-(fewer bytes than stated), failing (a 500 for every third request), broken (the
+(half of the bytes, as if that were all), failing (a 500 for every third request), broken (the
 connection ends in the middle of a body, once per name), slow (a byte at a
 time), careless (conditional writes are written all the same). Objects are
 chosen by name, so the same ones each time. Only the standard library.
@@ -13,6 +13,7 @@ chosen by name, so the same ones each time. Only the standard library.
 
 import argparse
 import http.client
+import os
 import threading
 import time
 import urllib.request
@@ -58,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
             elif rule == "missing":
                 return self.reply(404, [], b"<Error><Code>NoSuchKey</Code></Error>")
             elif rule == "cut":
-                return self.part(answer.status, passed, len(data), data[: len(data) // 2])
+                data = data[: len(data) // 2]
             elif rule == "slow":
                 return self.drip(answer.status, passed, data)
             elif rule == "broken":
@@ -122,8 +123,11 @@ def main():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     print(f"ready {server.server_address[1]}", flush=True)
-    threading.Timer(1800, server.shutdown).start()
-    server.serve_forever()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    # It ends with the test that started it.
+    parent = os.getppid()
+    while os.getppid() == parent:
+        time.sleep(0.5)
 
 
 main()
