@@ -11,6 +11,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+/// Domain of the keys of nodes: the hash of a recipe's canonical JSON under it.
+pub const NODE: &str = "proofline node 1";
+
 /// A 256-bit BLAKE3 digest; shown and stored as 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);

@@ -28,7 +28,10 @@ fn dry(
     json: bool,
 ) -> Result<(Table, World, Option<Store>, Vec<Planned>), CliError> {
     let dir = context::store_dir(store, &pipeline.root);
-    let opened = Store::open_existing(&dir)?;
+    let opened = match dir.join("format").exists() {
+        true => Some(context::open(&dir, &pipeline.root, json)?),
+        false => None,
+    };
     let lock = context::lock(&pipeline.root, json)?;
     let digests = world::peek(pipeline, &context::corpora(&dir, true));
     let world = World::new(pipeline, digests, lock.as_ref());

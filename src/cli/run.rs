@@ -61,7 +61,7 @@ pub(super) fn run(command: &args::Run, store: Option<&Path>, out: &Out) -> Resul
 fn run_or_fail(command: &args::Run, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
     let pipeline = context::compiled(&command.pipeline, command.json, out)?;
     let dir = context::store_dir(store, &pipeline.root);
-    let store = Arc::new(Store::open(&dir)?);
+    let store = Arc::new(context::open(&dir, &pipeline.root, command.json)?);
     trust::ensure(&pipeline, &dir, command.trust, out)?;
     let asked = Asked {
         only: &command.only,
@@ -90,7 +90,7 @@ fn run_or_fail(command: &args::Run, store: Option<&Path>, out: &Out) -> Result<u
 pub(super) fn replay(command: &args::Replay, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
     let pipeline = context::compiled(&command.pipeline, command.json, out)?;
     let dir = context::store_dir(store, &pipeline.root);
-    let store = Arc::new(Store::open(&dir)?);
+    let store = Arc::new(context::open(&dir, &pipeline.root, command.json)?);
     trust::ensure(&pipeline, &dir, command.trust, out)?;
     let selector = vec![command.node.clone()];
     let asked = Asked {

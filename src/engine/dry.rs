@@ -123,7 +123,7 @@ pub fn why(
     if let Some(attempt) = store.newest_attempt(key)? {
         let old = match attempt.outcome {
             Outcome::Error => "error",
-            Outcome::Done => "broken",
+            Outcome::Done => store.refusal(&attempt.digest())?.unwrap_or("broken"),
         };
         return Ok(vec![Reason { field: "state".to_owned(), old: json!(old), new: Value::Null }]);
     }

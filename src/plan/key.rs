@@ -7,11 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::compiled::{Arm, Compiled, Stage};
-use crate::digest::{CanonicalError, Digest, canonical};
+use crate::digest::{self, CanonicalError, Digest, canonical};
 use crate::manifest::axis;
-
-/// Domain under which recipes are hashed.
-const DOMAIN: &str = "proofline node 1";
 
 /// Facts about the outside that recipes hold; gathered by the engine.
 pub trait World {
@@ -186,7 +183,7 @@ pub fn keyed(kind: &dyn Kind, at: &At<'_>) -> Result<Keyed, NoRecipe> {
 /// When it holds a number that canonical JSON would round.
 pub fn seal(recipe: Value) -> Result<Keyed, CanonicalError> {
     let canonical = canonical(&recipe)?;
-    let key = Digest::tagged(DOMAIN, canonical.as_bytes());
+    let key = Digest::tagged(digest::NODE, canonical.as_bytes());
     Ok(Keyed { recipe, canonical, key })
 }
 

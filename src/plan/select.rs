@@ -3,6 +3,8 @@
 //! `stage`, `stage[axis=value,...]`, globs in both, `+SEL` with all that it
 //! needs, `SEL+` with all that needs it.
 
+use std::collections::BTreeMap;
+
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, Reversed};
@@ -120,6 +122,26 @@ pub fn with_needs(graph: &Graph, chosen: &[usize]) -> Vec<bool> {
     seen
 }
 
+/// Whether a selector without `+` names the node of this stage and cell, for
+/// those that have no plan at hand.
+///
+/// # Errors
+/// When it is malformed or follows needs.
+pub fn fits(selector: &str, stage: &str, cell: &BTreeMap<String, String>) -> Result<bool, SelectError> {
+    let malformed = || SelectError::Malformed(selector.to_owned());
+    let (name, rest) = selector.split_once('[').map_or((selector, None), |(name, rest)| (name, Some(rest)));
+    if name.is_empty() || name.contains(['+', ']']) {
+        return Err(malformed());
+    }
+    let pairs = rest.map(|rest| rest.strip_suffix(']').ok_or_else(malformed)).transpose()?.unwrap_or_default();
+    let mut all = glob(name, stage);
+    for pair in pairs.split(',').filter(|pair| !pair.is_empty()) {
+        let (axis, value) = pair.split_once('=').ok_or_else(malformed)?;
+        all &= cell.get(axis.trim()).is_some_and(|own| glob(value.trim(), own));
+    }
+    Ok(all)
+}
+
 /// Matches a text against a pattern with `*` and `?`.
 fn glob(pattern: &str, text: &str) -> bool {
     let (p, t): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
@@ -145,7 +167,28 @@ fn glob(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::glob;
+    use std::collections::BTreeMap;
+
+    use super::{fits, glob};
+
+    #[test]
+    fn a_selector_without_a_plan() {
+        let cell = BTreeMap::from([("repo".to_owned(), "flask".to_owned()), ("arm".to_owned(), "grep".to_owned())]);
+        for (selector, want) in [
+            ("score", Some(true)),
+            ("sc*[repo=fl*,arm=grep]", Some(true)),
+            ("score[arm=bm25]", Some(false)),
+            ("score[replicate=1]", Some(false)),
+            ("index", Some(false)),
+            ("+score", None),
+            ("score+", None),
+            ("score[arm]", None),
+            ("score[arm=grep", None),
+            ("", None),
+        ] {
+            assert_eq!(fits(selector, "score", &cell).ok(), want, "{selector}");
+        }
+    }
 
     #[test]
     fn globs() {

@@ -13,6 +13,7 @@ use super::object::{Found, loose_path, pack_path};
 use super::pack::{self, FrameKind, HEADER, Header, PackWriter, Placed};
 use super::record::{Outcome, Record};
 use super::StoreError;
+use super::standing::{self, Arrival, Envelope};
 use crate::digest::Digest;
 use crate::fsio;
 
@@ -51,6 +52,8 @@ pub(super) struct Index {
 pub(super) struct Staged {
     pub(super) record: Record,
     pub(super) digest: Digest,
+    /// How it came, when it was not made here.
+    pub(super) arrival: Option<Arrival>,
 }
 
 impl Index {
@@ -95,12 +98,14 @@ impl Index {
         if version != VERSION {
             db.execute_batch(
                 "DROP TABLE IF EXISTS objects; DROP TABLE IF EXISTS records; DROP TABLE IF EXISTS packs;
-                 DROP TABLE IF EXISTS ledger; DROP TABLE IF EXISTS spend; DROP TABLE IF EXISTS fences; DROP TABLE IF EXISTS home;",
+                 DROP TABLE IF EXISTS ledger; DROP TABLE IF EXISTS spend; DROP TABLE IF EXISTS fences;
+                 DROP TABLE IF EXISTS home; DROP TABLE IF EXISTS arrivals;",
             )?;
             db.execute_batch(SCHEMA)?;
             db.pragma_update(None, "user_version", VERSION)?;
         }
         db.execute_batch(SCHEMA)?;
+        db.execute_batch(standing::SCHEMA)?;
         Ok(Self { db })
     }
 
@@ -152,8 +157,8 @@ impl Index {
                 params![id, as_i64(end)],
             )?;
         }
-        // Oldest first, so that the accepted one is the same as before.
-        records.sort_by_key(|one| (one.record.ended, one.digest));
+        // Those made here and oldest first, so that the accepted one is the same as before.
+        records.sort_by_key(|one| (one.arrival.is_some(), one.record.ended, one.digest));
         for staged in &records {
             insert_record(&tx, staged)?;
         }
@@ -166,10 +171,13 @@ impl Index {
         Ok(self.db.transaction_with_behavior(TransactionBehavior::Immediate)?)
     }
 
-    /// Makes frames known that were written outside any record.
-    pub(super) fn commit(&mut self, writer: &mut PackWriter) -> Result<(), StoreError> {
+    /// Makes written frames known, and records among them.
+    pub(super) fn commit(&mut self, writer: &mut PackWriter, staged: &[Staged]) -> Result<(), StoreError> {
         let tx = self.begin()?;
         took(&tx, writer)?;
+        for one in staged {
+            insert_record(&tx, one)?;
+        }
         tx.commit()?;
         writer.indexed();
         Ok(())
@@ -301,7 +309,7 @@ impl Index {
     }
 }
 
-fn parse(body: &str) -> Result<Record, StoreError> {
+pub(super) fn parse(body: &str) -> Result<Record, StoreError> {
     serde_json::from_str(body)
         .map_err(|e| StoreError::Unreadable { what: "a record".to_owned(), why: e.to_string() })
 }
@@ -357,9 +365,10 @@ pub(super) fn scan_pack(path: &Path, id: String, from: u64) -> Result<Scanned, S
         match header.kind {
             FrameKind::Record => {
                 if let Ok(record) = serde_json::from_slice::<Record>(&body) {
-                    out.staged.push(Staged { record, digest: header.digest });
+                    out.staged.push(Staged { record, digest: header.digest, arrival: None });
                 }
             }
+            FrameKind::Arrival => out.staged.extend(Envelope::open(&body)),
             FrameKind::Ledger => {
                 if let Ok(entry) = serde_json::from_slice(&body) {
                     out.ledger.push(StagedEntry { entry, digest: header.digest });
@@ -472,7 +481,7 @@ fn object(db: &Connection, digest: &Digest) -> Result<Option<Found>, StoreError>
     Ok(found)
 }
 
-fn complete(db: &Connection, record: &Record) -> Result<bool, StoreError> {
+pub(super) fn complete(db: &Connection, record: &Record) -> Result<bool, StoreError> {
     if object(db, &record.recipe)?.is_none() {
         return Ok(false);
     }
@@ -508,7 +517,8 @@ pub(super) fn insert_record(db: &Connection, staged: &Staged) -> Result<bool, St
         }
         Some(_) => false,
     };
-    let accepted = record.outcome == Outcome::Done && free;
+    let accepted = record.outcome == Outcome::Done && free && standing::eligible(db, staged)?;
+    standing::note(db, staged)?;
     db.prepare_cached(
         "INSERT OR IGNORE INTO records (digest, key, pipeline, node, kind, accepted, ended, body)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",

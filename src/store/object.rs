@@ -108,10 +108,10 @@ impl Store {
             record.parts.insert(name, part);
         }
         let digest = Digest::of(&body_of(&record)?);
-        Ok((Staged { record, digest }, ledger))
+        Ok((Staged { record, digest, arrival: None }, ledger))
     }
 
-    fn present(&self, writer: &PackWriter, digest: &Digest) -> Result<bool, StoreError> {
+    pub(super) fn present(&self, writer: &PackWriter, digest: &Digest) -> Result<bool, StoreError> {
         Ok(writer.has(digest) || self.index().object(digest)?.is_some())
     }
 

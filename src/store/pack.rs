@@ -10,7 +10,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::StoreError;
-use crate::digest::Digest;
+use crate::digest::{ContentHasher, Digest};
 use crate::fsio;
 
 const MAGIC: &[u8; 4] = b"PLF1";
@@ -28,6 +28,8 @@ pub(super) enum FrameKind {
     Record,
     /// An entry of the ledger.
     Ledger,
+    /// A record from elsewhere with its signature.
+    Arrival,
 }
 
 /// A frame's header.
@@ -48,6 +50,7 @@ impl Header {
             FrameKind::Object => b'O',
             FrameKind::Record => b'R',
             FrameKind::Ledger => b'L',
+            FrameKind::Arrival => b'A',
         };
         out[5] = u8::from(self.zstd);
         out[8..16].copy_from_slice(&self.raw.to_le_bytes());
@@ -64,6 +67,7 @@ impl Header {
             b'O' => FrameKind::Object,
             b'R' => FrameKind::Record,
             b'L' => FrameKind::Ledger,
+            b'A' => FrameKind::Arrival,
             _ => return None,
         };
         let number = |from: usize| {
@@ -109,6 +113,30 @@ pub(super) fn unpack(header: &Header, payload: Vec<u8>) -> Option<Vec<u8>> {
         payload
     };
     (raw.len() as u64 == header.raw && Digest::of(&raw) == header.digest).then_some(raw)
+}
+
+/// Whether a payload has the length and digest that its header states; takes
+/// no more memory however much it unpacks to.
+pub(super) fn is_sound(header: &Header, payload: &[u8]) -> bool {
+    if payload.len() as u64 != header.stored {
+        return false;
+    }
+    if !header.zstd {
+        return header.stored == header.raw && Digest::of(payload) == header.digest;
+    }
+    let Ok(decoder) = zstd::stream::read::Decoder::new(payload) else { return false };
+    let (mut decoder, mut hasher) = (decoder.take(header.raw.saturating_add(1)), ContentHasher::default());
+    let (mut chunk, mut length) = (vec![0u8; 1 << 16], 0u64);
+    loop {
+        match decoder.read(&mut chunk) {
+            Ok(0) => return length == header.raw && hasher.finish() == header.digest,
+            Ok(got) => {
+                hasher.update(&chunk[..got]);
+                length += got as u64;
+            }
+            Err(_) => return false,
+        }
+    }
 }
 
 /// Where a frame went.
@@ -158,6 +186,11 @@ impl PackWriter {
 
     pub(super) fn has(&self, digest: &Digest) -> bool {
         self.known.contains(digest)
+    }
+
+    /// Bytes that wait to be written.
+    pub(super) fn waiting(&self) -> usize {
+        self.buffer.len()
     }
 
     pub(super) fn append(&mut self, header: Header, payload: &[u8]) {
