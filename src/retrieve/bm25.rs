@@ -99,6 +99,18 @@ impl Bm25 {
     }
 }
 
+/// The texts of all pieces, in order; names and paths, which count more, are no
+/// part of them.
+pub(super) fn texts(files: &[SourceFile]) -> Vec<String> {
+    let mut out = Vec::new();
+    for file in in_order(files) {
+        let text = file.text();
+        let part = |range: &(usize, usize)| text.get(range.0..range.1).unwrap_or_default();
+        out.extend(pieces(&file.path, &text).0.iter().map(|p| p.ranges.iter().map(part).collect::<String>()));
+    }
+    out
+}
+
 /// Terms of a question with their weights, each once, in its order.
 fn query_terms(query: &str) -> Vec<(String, f64)> {
     let mut out: Vec<(String, f64)> = Vec::new();
