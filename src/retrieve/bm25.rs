@@ -5,10 +5,8 @@
 //! that can't be negative (ln(1 + (N - n + 0.5)/(n + 0.5))); fields are
 //! weighted term counts as in BM25F.
 
-use std::collections::HashMap;
-
 use super::chunks::{Piece, pieces};
-use super::postings::{Postings, by_file};
+use super::postings::{Map, Postings, by_file};
 use super::words::{Interest, Role, each_span, question_words, role, stem, terms_of};
 use super::{Engine, Found, IndexFacts, SourceFile, excerpt, in_order};
 
@@ -52,7 +50,7 @@ pub(super) struct Bm25 {
 /// Terms of identifiers, remembered: the same names come again and again.
 #[derive(Default)]
 struct Terms {
-    known: HashMap<Box<str>, (u32, u32)>,
+    known: Map<Box<str>, (u32, u32)>,
     flat: Vec<u32>,
 }
 
