@@ -292,6 +292,7 @@ pub(super) fn scan_pack(
 ) -> Result<(String, u64, Vec<Placed>, Vec<Staged>), StoreError> {
     use std::io::{BufReader, Seek, SeekFrom};
     let file = fsio::at(File::open(path), "can't read", path)?;
+    let mut left = fsio::at(file.metadata(), "can't look at", path)?.len().saturating_mul(pack::SEARCH);
     let mut reader = BufReader::with_capacity(1 << 20, file);
     fsio::at(reader.seek(SeekFrom::Start(from)), "can't read", path)?;
     let (mut placed, mut staged, mut offset) = (Vec::new(), Vec::new(), from);
@@ -302,7 +303,7 @@ pub(super) fn scan_pack(
         });
         let Some((header, body, length)) = frame else {
             // Damaged, or the torn end that a crash leaves: what is sound behind it still counts.
-            let Some(next) = pack::resync(path, offset + 1)? else { break };
+            let Some(next) = pack::resync(path, offset + 1, &mut left)? else { break };
             fsio::at(reader.seek(SeekFrom::Start(next)), "can't read", path)?;
             offset = next;
             continue;
