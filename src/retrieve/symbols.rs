@@ -174,7 +174,7 @@ impl Symbols {
         for (line, words) in (1..).zip(text.lines()) {
             each_span(words, |start, end| {
                 let word = &words[start..end];
-                let mut add = |texts: &mut Vec<Vec<(u32, u64)>>, (last, stems): &mut (u32, Vec<u32>)| {
+                let add = |texts: &mut Vec<Vec<(u32, u64)>>, (last, stems): &mut (u32, Vec<u32>)| {
                     // A word that this file had before adds nothing.
                     if std::mem::replace(last, file) == file {
                         return;

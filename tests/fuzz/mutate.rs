@@ -13,7 +13,7 @@ const CASES: u32 = 48;
 /// Longest that one input may take; a slow machine under load is no fault.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Most memory that this process may ever have had, in bytes.
-const MEMORY: u64 = 2 << 30;
+const MEMORY: u64 = 1 << 30;
 
 /// One change to a sequence of bytes.
 #[derive(Clone, Debug)]
