@@ -54,7 +54,7 @@ fn store(root: &Path) {
         publication(4, part(PartContent::Tree(folder))),
     ];
     store.publish(batch).unwrap();
-    let mut journal = JournalWriter::begin(root, Clock).unwrap();
+    let mut journal = JournalWriter::begin(root, Clock::Fixed(1)).unwrap();
     for _ in 0..4 {
         journal.add(&event());
     }
@@ -123,7 +123,7 @@ fn look(store: &Store, outer: &Path) {
 fn journals() {
     let dir = tempfile::tempdir().unwrap();
     let sound = dir.path().join("sound");
-    let mut writer = JournalWriter::begin(&sound, Clock).unwrap();
+    let mut writer = JournalWriter::begin(&sound, Clock::Fixed(1)).unwrap();
     for _ in 0..6 {
         writer.add(&event());
     }
