@@ -98,11 +98,12 @@ def dvc(chains):
 
 
 def proofline(chains):
+    values = ", ".join(f'"{i}"' for i in chains)
     return {"pipelines/main.toml": f"""format = 1
 name   = "graph"
 
 [axes]
-i = {{ count = {len(chains)} }}
+i = [{values}]
 
 [stage.a]
 kind    = "command"

@@ -65,6 +65,9 @@ pub enum Event {
         key: Digest,
         /// Number of the attempt in this run, from 1.
         attempt: u32,
+        /// Name of the folder in which it works, for `logs`.
+        #[serde(default)]
+        folder: String,
     },
     /// An attempt failed and will be repeated.
     Retry {
@@ -109,6 +112,18 @@ pub enum Event {
         node: String,
         /// The failed one.
         by: String,
+    },
+    /// A paid node may not be bought now.
+    Held {
+        /// Node.
+        node: String,
+        /// Why, and what can be done.
+        why: String,
+    },
+    /// Another run works on a node; its result is waited for.
+    Abroad {
+        /// Node.
+        node: String,
     },
     /// The user asked to stop.
     Cancelled {
@@ -161,4 +176,5 @@ pub struct Counts {
     pub failed: u64,
     /// Not run because one that they need failed.
     pub blocked: u64,
+
 }

@@ -113,7 +113,6 @@ fn an_output_that_is_the_same_cuts_off() {
 }
 
 #[test]
-#[ignore = "nodes are not leased yet: two runs at once do the work twice"]
 fn two_runs_at_once_share_the_work() {
     let project = Project::new(&[
         ("n0", Some("s"), None, "sleep 1; echo 0 > n0.txt"),

@@ -36,6 +36,16 @@ pub(super) enum Command {
     Run(Run),
     /// Show how far a run is
     Status(OneRun),
+    /// Watch a run that another process does, until it ends; exits as it does
+    Attach(Attach),
+    /// Show what a node said: as it says it, or as it was kept
+    Logs(Logs),
+    /// Ask a run to stop: running nodes finish; asked again, they are ended
+    Cancel(OneRun),
+    /// Show what paid stages have cost, attempt by attempt
+    Spend(Spend),
+    /// Decide about a paid attempt that was lost
+    Settle(Settle),
     /// List the runs of the store
     Runs(Json),
     /// Show a run's report
@@ -80,8 +90,8 @@ pub(super) enum Command {
     Schema(Schema),
     /// Serve a built-in engine over MCP on standard input and output
     Mcp(Mcp),
-    #[command(name = "confined", hide = true)]
-    Confined(Confined),
+    #[command(name = "supervise", hide = true)]
+    Supervise(Supervise),
 }
 
 /// A pipeline and its parameters.
@@ -281,6 +291,21 @@ pub(super) struct Run {
     /// Exit 0 although cells are in error
     #[arg(long)]
     pub(super) allow_errors: bool,
+    /// Spend at most this many US dollars in this run
+    #[arg(long, value_name = "USD")]
+    pub(super) max_usd: Option<f64>,
+    /// Buy these paid nodes again although they have an answer, made from another recipe
+    #[arg(long, value_name = "SEL")]
+    pub(super) respend: Vec<String>,
+    /// Let the earlier, paid answers of these nodes stand although their recipe has changed
+    #[arg(long, value_name = "SEL", requires = "why")]
+    pub(super) accept: Vec<String>,
+    /// Why, for the records of what is accepted
+    #[arg(long, value_name = "TEXT")]
+    pub(super) why: Option<String>,
+    /// Take over what another run works on when it gave no sign of life for so long; never what is paid for
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub(super) takeover: String,
     /// Allow the programs that the project's files name without asking
     #[arg(long)]
     pub(super) trust: bool,
@@ -297,6 +322,55 @@ pub(super) struct OneRun {
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Attach {
+    /// Run id, a prefix of one, or `latest`
+    #[arg(default_value = "latest")]
+    pub(super) run: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Logs {
+    /// Node id, or the start of one
+    pub(super) node: String,
+    /// Run id, a prefix of one, or `latest`
+    #[arg(long, default_value = "latest")]
+    pub(super) run: String,
+    /// Go on as long as the node runs
+    #[arg(short, long)]
+    pub(super) follow: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Spend {
+    /// Name of a pipeline [default: all]
+    pub(super) pipeline: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Settle {
+    /// Node id
+    pub(super) node: String,
+    /// adopt: take what it left, if it is whole; respend: buy it again; skip: leave the node out
+    pub(super) decision: Decision,
+    /// Why, for the ledger
+    #[arg(long, value_name = "TEXT")]
+    pub(super) why: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Decision {
+    Adopt,
+    Respend,
+    Skip,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -451,9 +525,7 @@ pub(super) struct Mcp {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(super) struct Confined {
+pub(super) struct Supervise {
     #[arg(long)]
-    pub(super) json: String,
-    #[arg(last = true)]
-    pub(super) argv: Vec<String>,
+    pub(super) network: bool,
 }

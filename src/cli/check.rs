@@ -148,9 +148,7 @@ pub(super) fn mcp(command: &args::Mcp, _out: &Out) -> Result<u8, CliError> {
     Ok(0)
 }
 
-pub(super) fn confined(command: &args::Confined) -> Result<u8, CliError> {
-    match process::confined_main(&command.json, &command.argv) {
-        Ok(never) => match never {},
-        Err(error) => Err(CliError::Infrastructure(error.to_string())),
-    }
+pub(super) fn supervise(command: &args::Supervise) -> Result<u8, CliError> {
+    process::supervise_main(command.network).map_err(|e| CliError::Infrastructure(e.to_string()))?;
+    Ok(0)
 }

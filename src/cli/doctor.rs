@@ -1,10 +1,11 @@
 //! `doctor`: what can be used here, and why something can't.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::args;
 use super::context;
@@ -18,7 +19,7 @@ use crate::clock::{Clock, rfc3339};
 use crate::fsio::{self, Durability, Scratch};
 use crate::manifest::project::{Origin, Project};
 use crate::manifest::server::{Registry, Server, Transport};
-use crate::process::{self, Confine, ConfineReport, Spec};
+use crate::process::{self, Confine, Order, Spec, Supervisors};
 use crate::stage::identity;
 use crate::store::Store;
 
@@ -234,7 +235,7 @@ fn machine(dir: &Path) -> Result<Vec<Check>, CliError> {
     };
     let words = |list: &[&str]| list.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
     let mut out = vec![check("machine", "ok", process::machine())];
-    out.push(confinement(&here, &exe, &said));
+    out.push(confinement(&here, &exe, &runtime));
     let tools: [(&str, &[&str], &str); 4] = [
         ("git", &["git", "--version"], "corpora from git addresses need it"),
         ("pip", &["python3", "-m", "pip", "--version"], "corpora and servers from PyPI need it"),
@@ -265,29 +266,30 @@ fn check(name: &str, state: &'static str, words: String) -> Check {
     Check { name: name.to_owned(), state, words }
 }
 
-/// Confines a program that does nothing and reads what the kernel enforced.
-fn confinement(here: &Path, exe: &Path, said: &dyn Fn(Vec<String>) -> Option<String>) -> Check {
-    let report: PathBuf = here.join("confined.json");
-    let confine =
-        Confine { write: vec![here.to_owned()], report: Some(report.clone()), ..Confine::default() };
-    let ran = said(confine.launcher_argv(exe, &["true".to_owned()])).is_some();
-    let read: Option<ConfineReport> =
-        fsio::read_limited(&report, 1 << 20).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    match read {
-        Some(report) if ran && report.unconfined.is_empty() => check(
+/// Confines a program that does nothing and tells what the kernel enforced.
+fn confinement(here: &Path, exe: &Path, runtime: &tokio::runtime::Runtime) -> Check {
+    let order = Order {
+        id: 0,
+        argv: vec!["true".to_owned()],
+        cwd: here.to_owned(),
+        env: process::base_env(here, here),
+        said: here.join("said"),
+        confine: Confine { write: vec![here.to_owned()], ..Confine::default() },
+        limit_ms: u64::try_from(SAYS.as_millis()).unwrap_or(u64::MAX),
+        marker: "doctor".to_owned(),
+        attempt: None,
+    };
+    let end = runtime.block_on(async { Supervisors::new(exe).run(order, &CancellationToken::new()).await });
+    match end {
+        Ok(end) if end.code == Some(0) && end.unconfined.is_empty() => check(
             "confinement",
             "ok",
             "command stages are kept to their files and off the network".to_owned(),
         ),
-        Some(report) if ran => {
-            let notes = if report.notes.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", report.notes.join("; "))
-            };
+        Ok(end) if end.code == Some(0) => {
             let words = format!(
-                "not enforced here: {}{notes}; such results are marked `unconfined`",
-                report.unconfined.join(", ")
+                "not enforced here: {}; such results are marked `unconfined`",
+                end.unconfined.join(", ")
             );
             check("confinement", "warn", words)
         }

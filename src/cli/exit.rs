@@ -22,6 +22,8 @@ use crate::store::StoreError;
 pub(super) const USAGE: u8 = 1;
 /// Infrastructure.
 pub(super) const INFRASTRUCTURE: u8 = 3;
+/// Nodes are left to be done.
+pub(super) const INCOMPLETE: u8 = 4;
 
 /// An error that ends a command.
 pub(super) enum CliError {

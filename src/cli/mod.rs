@@ -12,6 +12,7 @@ mod exit;
 mod import;
 mod init;
 mod inspect;
+mod live;
 mod lock;
 mod out;
 mod package;
@@ -22,6 +23,7 @@ pub mod render;
 mod report;
 mod run;
 mod servers;
+mod spend;
 mod starter;
 mod store;
 mod trust;
@@ -67,6 +69,11 @@ fn dispatch(args: Args, out: &Out) -> Result<u8, exit::CliError> {
         Command::Gate(command) => report::gate(&command, store, out),
         Command::Runs(command) => inspect::runs(&command, store, out),
         Command::Status(command) => inspect::status(&command, store, out),
+        Command::Attach(command) => live::attach(&command, store, out),
+        Command::Logs(command) => live::logs(&command, store, out),
+        Command::Cancel(command) => live::cancel(&command, store, out),
+        Command::Spend(command) => spend::spend(&command, store, out),
+        Command::Settle(command) => spend::settle(&command, store, out),
         Command::Show(command) => inspect::show(&command, store, out),
         Command::Why(command) => plan::why(&command, store, out),
         Command::Replay(command) => run::replay(&command, store, out),
@@ -88,6 +95,6 @@ fn dispatch(args: Args, out: &Out) -> Result<u8, exit::CliError> {
             StoreCommand::Gc(command) => store::gc(&command, store, out),
         },
         Command::Mcp(command) => check::mcp(&command, out),
-        Command::Confined(command) => check::confined(&command),
+        Command::Supervise(command) => check::supervise(&command),
     }
 }

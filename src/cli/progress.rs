@@ -16,6 +16,8 @@ pub(super) struct Progress<'a> {
     names: BTreeMap<String, usize>,
     screen: Option<MultiProgress>,
     quiet: bool,
+    /// It was said that another run is at work.
+    abroad: bool,
 }
 
 struct Line {
@@ -38,7 +40,7 @@ impl<'a> Progress<'a> {
     pub(super) fn new(out: &'a Out, quiet: bool) -> Self {
         let screen =
             (out.people_tty && !quiet).then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr()));
-        Self { out, stages: Vec::new(), names: BTreeMap::new(), screen, quiet }
+        Self { out, stages: Vec::new(), names: BTreeMap::new(), screen, quiet, abroad: false }
     }
 
     /// Says something above the lines.
@@ -94,6 +96,11 @@ impl<'a> Progress<'a> {
                 self.say(&format!("failed: {node}: {message}"));
                 let stage = stage_of(node).to_owned();
                 self.refresh(&stage);
+            }
+            Event::Held { node, why } => self.say(&format!("held: {node}: {why}")),
+            Event::Abroad { node } if !self.abroad && !self.quiet => {
+                self.abroad = true;
+                self.say(&format!("another run works on {node}; what it makes is taken from it"));
             }
             Event::Cancelled { step: 1 } => {
                 self.say("stopping: running nodes finish; once more Ctrl-C ends them. `run` again resumes.");

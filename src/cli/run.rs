@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,8 +22,9 @@ use crate::engine::world::{self, World};
 use crate::engine::{self, EngineError, Options, Summary};
 use crate::event::{Counts, Event, RunState};
 use crate::grade::{ExitInput, GateSpec, exit_state, gate};
-use crate::plan::compiled::Compiled;
-use crate::plan::select::select;
+use crate::unit::Span;
+use crate::plan::compiled::{Compiled, micros};
+use crate::plan::select::{SelectError, select};
 use crate::report::assemble::RunView;
 use crate::store::Store;
 use crate::store::journal::JournalWriter;
@@ -37,6 +39,11 @@ struct Asked<'a> {
     locked: bool,
     allow_errors: bool,
     json: bool,
+    most: Option<u64>,
+    takeover: Duration,
+    respend: &'a [String],
+    accept: &'a [String],
+    why: String,
 }
 
 pub(super) fn run(command: &args::Run, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
@@ -65,6 +72,11 @@ fn run_or_fail(command: &args::Run, store: Option<&Path>, out: &Out) -> Result<u
         locked: command.locked,
         allow_errors: command.allow_errors,
         json: command.json,
+        most: command.max_usd.map(micros),
+        takeover: takeover(&command.takeover)?,
+        respend: &command.respend,
+        accept: &command.accept,
+        why: command.why.clone().unwrap_or_default(),
     };
     let (run, ended) = execute(&pipeline, &store, &asked, out)?;
     if command.json {
@@ -90,6 +102,11 @@ pub(super) fn replay(command: &args::Replay, store: Option<&Path>, out: &Out) ->
         locked: false,
         allow_errors: true,
         json: command.json,
+        most: None,
+        takeover: takeover("60s")?,
+        respend: &[],
+        accept: &[],
+        why: String::new(),
     };
     let (run, mut ended) = execute(&pipeline, &store, &asked, out)?;
     let view = RunView::read(&store, &run)?;
@@ -140,10 +157,7 @@ fn execute(
     let lock = context::lock(&pipeline.root, asked.json)?;
     let table = Table::new(Arc::clone(pipeline));
     let chosen = context::chosen(pipeline, &table.graph, asked.only)?;
-    let mut again = Vec::new();
-    for selector in asked.again {
-        again.extend(select(pipeline, &table.graph, selector)?);
-    }
+    let again = selected(pipeline, &table, asked.again)?;
     if asked.locked {
         let unlocked = World::new(pipeline, BTreeMap::new(), lock.as_ref()).unlocked;
         if !unlocked.is_empty() {
@@ -155,6 +169,7 @@ fn execute(
         }
     }
     let orphans = engine::end_orphans(store);
+    engine::remove_leftovers(store);
     let mut journal = JournalWriter::begin(store.root(), Clock::System)?;
     let run = journal.run().to_owned();
     let mut progress = Progress::new(out, asked.json);
@@ -244,6 +259,12 @@ fn work(
             .map_err(|_| EngineError::Internal("the program's own file is unknown".to_owned()))?,
         clock: Clock::System,
         again,
+        most: asked.most,
+        respend: selected(pipeline, &table, asked.respend)?,
+        accept: selected(pipeline, &table, asked.accept)?,
+        why: asked.why.clone(),
+        takeover: asked.takeover,
+        host: host(),
     };
     let store = Arc::clone(store);
     let summary = runtime.block_on(async {
@@ -347,6 +368,21 @@ fn stage_counts(table: &Table, chosen: Option<&[bool]>) -> Vec<(String, u64)> {
             (stage.name.clone(), nodes as u64)
         })
         .collect()
+}
+
+/// Nodes that selectors name.
+fn selected(pipeline: &Compiled, table: &Table, selectors: &[String]) -> Result<Vec<usize>, SelectError> {
+    let mut nodes = Vec::new();
+    for selector in selectors {
+        nodes.extend(select(pipeline, &table.graph, selector)?);
+    }
+    Ok(nodes)
+}
+
+/// A time as manifests write it.
+fn takeover(text: &str) -> Result<Duration, CliError> {
+    let span: Result<Span, _> = serde_json::from_value(json!(text));
+    span.map(|span| span.0).map_err(|_| CliError::Usage(format!("--takeover {text}: write a time, e.g. `60s`")))
 }
 
 fn host() -> String {

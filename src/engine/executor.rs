@@ -1,17 +1,22 @@
-//! Runs one node: attempts, retries, scratch folders.
+//! Runs one node: attempts, retries, scratch folders; of a paid one what the
+//! ledger must say before and after.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
+use super::paid::{self, Purse, Way};
 use crate::event::Event;
-use crate::fsio::Scratch;
+use crate::fsio::{FsError, Scratch};
+use crate::fsio::slot::{Lent, Slots};
 use crate::manifest::pipeline::{Backoff, Cause, Effect, Retry};
-use crate::process;
+use crate::process::{self, End};
 use crate::stage::{self, Artifact, Failure, Job};
-use crate::store::{Publication, Record};
+use crate::store::ledger::{Caps, Entry, Spend, dollars};
+use crate::store::{Publication, Record, Store, StoreError};
 
 /// What an executor tells the dispatcher.
 pub(super) enum Message {
@@ -25,9 +30,43 @@ pub(super) enum Message {
 pub(super) struct Ended {
     pub(super) node: usize,
     pub(super) wall_ms: u64,
-    pub(super) result: Result<Publication, Failure>,
+    pub(super) result: Result<Publication, Stop>,
     /// Held until what is in it has been published.
-    pub(super) scratch: Option<Scratch>,
+    pub(super) place: Option<Place>,
+}
+
+/// Where an attempt works.
+pub(super) enum Place {
+    /// A folder of its own.
+    Own(Scratch),
+    /// One that is used again.
+    Slot(Arc<Lent>),
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Own(scratch) => scratch.path(),
+            Self::Slot(slot) => slot.path(),
+        }
+    }
+
+    /// Leaves a folder of its own where it is.
+    pub(super) fn keep(&mut self) {
+        if let Self::Own(scratch) = self {
+            scratch.keep();
+        }
+    }
+}
+
+/// Why a node has nothing to publish.
+pub(super) enum Stop {
+    /// It failed.
+    Failed(Failure),
+    /// It may not be bought now; why, and what can be done.
+    Held(String),
+    /// Somebody else works on it.
+    Later,
 }
 
 /// What a node is, apart from its inputs.
@@ -38,6 +77,13 @@ pub(super) struct Task {
     pub(super) canonical: String,
     pub(super) effect: Effect,
     pub(super) retry: Option<Retry>,
+    /// What buying it takes; none for what is free.
+    pub(super) purse: Option<Purse>,
+    pub(super) store: Arc<Store>,
+    /// Kind of work for which folders are used again; none where each attempt has its own.
+    pub(super) shares: Option<usize>,
+    pub(super) slots: Arc<Slots>,
+    pub(super) host: String,
     /// Told to stop at once.
     pub(super) cancel: CancellationToken,
     pub(super) clock: crate::clock::Clock,
@@ -46,82 +92,234 @@ pub(super) struct Task {
 /// Runs a node to its end and reports it.
 pub(super) async fn execute(
     task: Task,
-    make: impl Fn(std::path::PathBuf, String) -> Job,
-    tmp: std::path::PathBuf,
+    make: impl Make,
     messages: UnboundedSender<Message>,
 ) {
-    let attempts = task.retry.as_ref().map_or(1, |retry| retry.attempts.max(1));
-    let mut attempt = 1;
+    let watch = crate::clock::Stopwatch::start();
+    let (result, place) = to_the_end(&task, &make, &messages).await;
+    let wall_ms = watch.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
+    let _ = messages.send(Message::Ended(Box::new(Ended { node: task.node, wall_ms, result, place })));
+}
+
+type Made = (Result<Publication, Stop>, Option<Place>);
+
+/// Makes the job of an attempt: where it works, the slot if it is one, its marker.
+pub(super) trait Make: Fn(PathBuf, Option<Arc<Lent>>, String) -> Job {}
+
+impl<F: Fn(PathBuf, Option<Arc<Lent>>, String) -> Job> Make for F {}
+
+async fn to_the_end(
+    task: &Task,
+    make: &impl Make,
+    messages: &UnboundedSender<Message>,
+) -> Made {
+    let mut first = 1;
+    if let Some(purse) = &task.purse {
+        match way(task, purse).await {
+            Err(error) => return (Err(Stop::Failed(Failure::from(error))), None),
+            Ok(Way::Later) => return (Err(Stop::Later), None),
+            Ok(Way::Held(why)) => return (Err(Stop::Held(why)), None),
+            Ok(Way::Buy(next)) => first = next,
+            Ok(Way::Adopt(entry)) => match adopt(task, make, &entry).await {
+                Ok(made) => return made,
+                Err(failure) => {
+                    // It is paid for, and there is nothing to be had from it.
+                    let message = format!("attempt {} of run {}: {failure}", entry.attempt, entry.run);
+                    let _ = messages.send(Message::Event(Event::Note { message }));
+                    let spent = entry.then(Spend::Settled, task.clock.now_ms());
+                    if let Err(error) = enter(task, vec![spent], Caps::default()).await {
+                        return (Err(Stop::Failed(Failure::from(error))), None);
+                    }
+                }
+            },
+        }
+    }
+    attempts(task, make, messages, first).await
+}
+
+async fn way(task: &Task, purse: &Purse) -> Result<Way, StoreError> {
+    let (store, purse, clock) = (Arc::clone(&task.store), purse.clone(), task.clock);
+    let (key, run) = (task.record.key, task.record.run.clone());
+    let found = tokio::task::spawn_blocking(move || paid::way(&store, &key, &run, &purse, clock)).await;
+    found.unwrap_or_else(|e| Err(StoreError::Unreadable { what: "the ledger".to_owned(), why: e.to_string() }))
+}
+
+/// The attempts that the stage allows, with pauses between them.
+async fn attempts(
+    task: &Task,
+    make: &impl Make,
+    messages: &UnboundedSender<Message>,
+    first: u32,
+) -> Made {
+    let most = first + task.retry.as_ref().map_or(1, |retry| retry.attempts.max(1)) - 1;
+    let mut attempt = first;
     loop {
+        let entry = match reserve(task, attempt).await {
+            Ok(entry) => entry,
+            Err(stop) => return (Err(stop), None),
+        };
+        let mut place = match place(task, entry.as_ref(), attempt) {
+            Ok(place) => place,
+            Err(error) => {
+                let failure = Failure { cause: Cause::Spawn, message: error.explain(), log: Vec::new() };
+                return (Err(Stop::Failed(failure)), None);
+            }
+        };
+        let folder = place.path().file_name().map(|name| name.to_string_lossy().into_owned());
         let _ = messages.send(Message::Event(Event::Started {
             node: task.id.clone(),
             key: task.record.key,
             attempt,
+            folder: folder.unwrap_or_default(),
         }));
         let started = task.clock.now_ms();
-        let watch = crate::clock::Stopwatch::start();
-        let (result, scratch) = once(&task, &make, &tmp, attempt).await;
-        let wall_ms = watch.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
-        match result {
+        let result = once(task, make, &place, attempt).await;
+        let failure = match result {
             Ok(artifact) => {
-                let publication = publication(&task, artifact, attempt, started);
-                let ended = Ended { node: task.node, wall_ms, result: Ok(publication), scratch };
-                let _ = messages.send(Message::Ended(Box::new(ended)));
-                return;
+                let settled = entry.map(|entry| settled(&entry, artifact.micros, task.clock.now_ms()));
+                return (Ok(publication(task, artifact, attempt, started, settled)), Some(place));
             }
-            Err(failure) => {
-                let again = attempt < attempts
-                    && !failure.is_cancelled()
-                    && task.retry.as_ref().is_some_and(|r| r.on.is_empty() || r.on.contains(&failure.cause));
-                if !again {
-                    let ended = Ended { node: task.node, wall_ms, result: Err(failure), scratch };
-                    let _ = messages.send(Message::Ended(Box::new(ended)));
-                    return;
-                }
-                let wait = pause(task.retry.as_ref().map(|r| r.backoff).unwrap_or_default(), attempt);
-                let _ = messages.send(Message::Event(Event::Retry {
-                    node: task.id.clone(),
-                    cause: failure.cause,
-                    message: failure.message,
-                    wait_ms: wait.as_millis().try_into().unwrap_or(u64::MAX),
-                }));
-                tokio::select! {
-                    () = tokio::time::sleep(wait) => attempt += 1,
-                    () = task.cancel.cancelled() => {
-                        let result = Err(Failure::cancelled());
-                        let ended = Ended { node: task.node, wall_ms, result, scratch };
-                        let _ = messages.send(Message::Ended(Box::new(ended)));
-                        return;
+            Err(failure) => failure,
+        };
+        if let Some(entry) = entry {
+            let state = match failure.spent() {
+                stage::Spent::Nothing => Some(Spend::Void),
+                stage::Spent::Something => Some(Spend::Settled),
+                // Its end is told by whoever finds the folder.
+                stage::Spent::Unknown => None,
+            };
+            match state {
+                None => place.keep(),
+                Some(state) => {
+                    let end = entry.then(state, task.clock.now_ms());
+                    if let Err(error) = enter(task, vec![end], Caps::default()).await {
+                        place.keep();
+                        return (Err(Stop::Failed(Failure::from(error))), Some(place));
                     }
                 }
             }
         }
+        let again = attempt < most
+            && !failure.is_cancelled()
+            && !matches!(failure.spent(), stage::Spent::Unknown)
+            && task.retry.as_ref().is_some_and(|r| r.on.is_empty() || r.on.contains(&failure.cause));
+        if !again {
+            return (Err(Stop::Failed(failure)), Some(place));
+        }
+        let wait = pause(task.retry.as_ref().map(|r| r.backoff).unwrap_or_default(), attempt + 1 - first);
+        let _ = messages.send(Message::Event(Event::Retry {
+            node: task.id.clone(),
+            cause: failure.cause,
+            message: failure.message,
+            wait_ms: wait.as_millis().try_into().unwrap_or(u64::MAX),
+        }));
+        tokio::select! {
+            () = tokio::time::sleep(wait) => attempt += 1,
+            () = task.cancel.cancelled() => return (Err(Stop::Failed(Failure::cancelled())), Some(place)),
+        }
     }
 }
 
-async fn once(
-    task: &Task,
-    make: &impl Fn(std::path::PathBuf, String) -> Job,
-    tmp: &std::path::Path,
-    attempt: u32,
-) -> (Result<Artifact, Failure>, Option<Scratch>) {
-    let scratch = match Scratch::new_in(tmp) {
-        Ok(scratch) => scratch,
-        Err(error) => {
-            let failure = Failure { cause: Cause::Spawn, message: error.explain(), log: Vec::new() };
-            return (Err(failure), None);
-        }
-    };
-    let marker = super::orphans::marker(&task.record.run, &task.record.key.short(), attempt);
-    let job = make(scratch.path().to_owned(), marker.clone());
-    let result = stage::run(Arc::new(job)).await;
-    // Whatever a stage left running must not be there when the next one is measured.
-    let swept = tokio::task::spawn_blocking(move || process::sweep(&marker)).await;
-    drop(swept);
-    (result, Some(scratch))
+/// The folder of an attempt.
+fn place(task: &Task, entry: Option<&Entry>, attempt: u32) -> Result<Place, FsError> {
+    Ok(match (entry, task.shares) {
+        (Some(entry), _) => Place::Own(Scratch::at(paid::folder(&task.store, entry))?),
+        (None, Some(kind)) => Place::Slot(Arc::new(task.slots.take(kind)?)),
+        (None, None) => Place::Own(Scratch::at(task.store.tmp().join(mark(task, attempt)))?),
+    })
 }
 
-fn publication(task: &Task, artifact: Artifact, attempt: u32, started: i64) -> Publication {
+/// Marks the processes of an attempt.
+fn mark(task: &Task, attempt: u32) -> String {
+    super::orphans::marker(&task.record.run, &task.record.key.short(), attempt)
+}
+
+async fn once(task: &Task, make: &impl Make, place: &Place, attempt: u32) -> Result<Artifact, Failure> {
+    let marker = mark(task, attempt);
+    let slot = match place {
+        Place::Own(_) => None,
+        Place::Slot(slot) => Some(Arc::clone(slot)),
+    };
+    let job = make(place.path().to_owned(), slot, marker.clone());
+    let sweeps = job.leaves_processes();
+    let result = stage::run(Arc::new(job)).await;
+    if sweeps {
+        // Whatever a stage left running must not be there when the next one is measured.
+        let swept = tokio::task::spawn_blocking(move || process::sweep(&marker)).await;
+        drop(swept);
+    }
+    result
+}
+
+/// Takes the artifact of an attempt that ended without its engine.
+async fn adopt(
+    task: &Task,
+    make: &impl Make,
+    entry: &Entry,
+) -> Result<Made, Failure> {
+    let scratch = Scratch::at(paid::folder(&task.store, entry))?;
+    // What is taken by a decision may lack its end; its outputs must be whole all the same.
+    let end = paid::end_of(scratch.path()).unwrap_or_else(|| End { code: Some(0), ..End::default() });
+    let job = make(scratch.path().to_owned(), None, String::new());
+    let artifact = stage::adopt(Arc::new(job), end).await?;
+    let settled = settled(entry, artifact.micros, task.clock.now_ms());
+    Ok((Ok(publication(task, artifact, entry.attempt, entry.at, Some(settled))), Some(Place::Own(scratch))))
+}
+
+/// Sets aside what a paid attempt may cost and writes down that it begins.
+async fn reserve(task: &Task, attempt: u32) -> Result<Option<Entry>, Stop> {
+    let Some(purse) = &task.purse else { return Ok(None) };
+    let record = &task.record;
+    let reserved = Entry {
+        format: 1,
+        key: record.key,
+        pipeline: record.pipeline.clone(),
+        node: record.node.clone(),
+        run: record.run.clone(),
+        attempt,
+        state: Spend::Reserved,
+        usd: dollars(purse.most),
+        at: task.clock.now_ms(),
+        host: task.host.clone(),
+        group: Some(std::process::id()),
+        folder: super::orphans::marker(&record.run, &record.key.short(), attempt),
+        why: None,
+    };
+    let started = reserved.then(Spend::Started, reserved.at);
+    match enter(task, vec![reserved, started.clone()], purse.caps).await {
+        Ok(()) => Ok(Some(started)),
+        Err(StoreError::Fenced(_)) => Err(Stop::Later),
+        Err(StoreError::Budget(_)) => Err(Stop::Held(format!(
+            "it may cost {} USD, more than the budget leaves; raise `[budget] usd` or --max-usd",
+            dollars(purse.most)
+        ))),
+        Err(error) => Err(Stop::Failed(Failure::from(error))),
+    }
+}
+
+fn settled(entry: &Entry, micros: Option<u64>, at: i64) -> Entry {
+    let mut settled = entry.then(Spend::Settled, at);
+    if let Some(micros) = micros {
+        settled.usd = dollars(micros);
+    }
+    settled
+}
+
+async fn enter(task: &Task, entries: Vec<Entry>, caps: Caps) -> Result<(), StoreError> {
+    let store = Arc::clone(&task.store);
+    let entered = tokio::task::spawn_blocking(move || store.enter(&entries, caps)).await;
+    entered.unwrap_or_else(|e| {
+        Err(StoreError::Unreadable { what: "the ledger".to_owned(), why: e.to_string() })
+    })
+}
+
+fn publication(
+    task: &Task,
+    artifact: Artifact,
+    attempt: u32,
+    started: i64,
+    ledger: Option<Entry>,
+) -> Publication {
     let mut record = task.record.clone();
     record.outcome = artifact.outcome;
     record.used = artifact.used;
@@ -130,7 +328,8 @@ fn publication(task: &Task, artifact: Artifact, attempt: u32, started: i64) -> P
     record.started = started;
     record.ended = task.clock.now_ms();
     record.machine = (task.effect == Effect::Measured).then(process::machine);
-    Publication { record, recipe: task.canonical.clone().into_bytes(), parts: artifact.parts }
+    record.usd = ledger.as_ref().map(|entry| entry.usd.clone());
+    Publication { record, recipe: task.canonical.clone().into_bytes(), parts: artifact.parts, ledger }
 }
 
 fn pause(backoff: Backoff, attempt: u32) -> Duration {

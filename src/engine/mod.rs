@@ -4,9 +4,11 @@
 //! signals; executors run nodes and report back over one channel. A dry run
 //! ([`dry`]) walks the same table of nodes ([`table`]) and starts nothing.
 
+mod abroad;
 pub mod dry;
 mod executor;
 mod orphans;
+mod paid;
 pub mod run;
 mod schedule;
 pub mod table;
@@ -15,7 +17,7 @@ pub mod world;
 use crate::corpus::CorpusError;
 use crate::store::StoreError;
 
-pub use orphans::end_orphans;
+pub use orphans::{end_orphans, remove_leftovers};
 pub use run::{Options, Summary, run};
 
 /// What keeps a run from taking place or from going on.

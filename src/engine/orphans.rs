@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::fsio::tree;
+use crate::fsio::{self, tree};
 use crate::process;
 use crate::store::Store;
 use crate::store::journal::Journal;
@@ -29,6 +29,18 @@ pub fn end_orphans(store: &Store) -> Vec<String> {
         let live = known.entry(run.to_owned()).or_insert_with(|| Journal::is_live(store.root(), run));
         *live == Some(false)
     })
+}
+
+/// Removes the scratch folders of runs whose engine is gone.
+pub fn remove_leftovers(store: &Store) {
+    for entry in std::fs::read_dir(store.tmp()).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(run) = name.to_str().and_then(run_of) else { continue };
+        if Journal::is_live(store.root(), run) == Some(false) {
+            // What can't be removed now is met by the next run, or by `store gc`.
+            let _ = fsio::remove_dir(&entry.path());
+        }
+    }
 }
 
 #[cfg(test)]

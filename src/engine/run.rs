@@ -3,23 +3,38 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::EngineError;
-use super::executor::{self, Ended, Message, Task};
+use super::abroad::{Abroad, Foreign};
+use super::executor::{self, Ended, Message, Place, Stop, Task};
+use super::paid::Purse;
 use super::schedule::{Schedule, Wants};
 use super::table::{Status, Table};
 use super::world::World;
-use crate::clock::Clock;
+use crate::clock::{Clock, Stopwatch};
 use crate::corpus::Corpus;
 use crate::digest::Digest;
 use crate::event::{Counts, Event, RunState};
-use crate::plan::key::{Keyed, NoRecipe};
+use crate::fsio::slot::{Lent, Slots};
+use crate::manifest::pipeline::{Effect, Respend};
+use crate::plan::compiled::Work;
+use crate::plan::key::{Keyed, NoRecipe, differences};
+use crate::process::Supervisors;
 use crate::stage::{Failure, Job};
-use crate::store::journal::JournalWriter;
-use crate::store::{Outcome, Published, Record, Store, StoreError};
+use crate::store::journal::{self, JournalWriter};
+use crate::store::ledger::Caps;
+use crate::store::{Outcome, Publication, Published, Record, Store, StoreError};
+
+/// Pause between two looks at what other runs have done.
+const ABROAD: Duration = Duration::from_millis(50);
+/// Pause between two signs of life.
+const BEAT: Duration = Duration::from_millis(500);
 
 /// How a run is to be done.
 pub struct Options {
@@ -39,6 +54,18 @@ pub struct Options {
     pub clock: Clock,
     /// Keys that must be executed although they have an artifact.
     pub again: Vec<usize>,
+    /// What this run may spend, in millionths of a dollar.
+    pub most: Option<u64>,
+    /// Paid nodes that may be bought although there is an answer from another recipe.
+    pub respend: Vec<usize>,
+    /// Paid nodes whose answer from another recipe is to stand for the present one.
+    pub accept: Vec<usize>,
+    /// Why, for what is accepted.
+    pub why: String,
+    /// How long another run may give no sign of life before what it works on is taken over.
+    pub takeover: Duration,
+    /// Name of this machine, for people.
+    pub host: String,
 }
 
 /// How a run went.
@@ -77,6 +104,9 @@ pub async fn run(
         .iter()
         .map(|node| u32::try_from(node.needs.iter().map(Vec::len).sum::<usize>()).unwrap_or(u32::MAX))
         .collect();
+    let supervisors = Arc::new(Supervisors::new(&options.exe));
+    let slots = Arc::new(Slots::new(&store.tmp(), journal.run()));
+    let abroad = Abroad::new(options.takeover);
     let dispatcher = Dispatcher {
         table,
         world,
@@ -86,6 +116,10 @@ pub async fn run(
         options,
         listen,
         send,
+        supervisors,
+        slots,
+        abroad,
+        publishing: None,
         schedule,
         chains,
         pending,
@@ -101,6 +135,12 @@ pub async fn run(
     dispatcher.go(receive).await
 }
 
+/// A batch on its way into the store, with its nodes and their wall-clock times.
+struct Publishing {
+    task: JoinHandle<Result<Vec<Published>, StoreError>>,
+    nodes: Vec<(usize, u64)>,
+}
+
 struct Dispatcher<'a> {
     table: Table,
     world: World,
@@ -110,14 +150,20 @@ struct Dispatcher<'a> {
     options: Options,
     listen: &'a mut (dyn FnMut(&Event) + Send),
     send: UnboundedSender<Message>,
+    supervisors: Arc<Supervisors>,
+    slots: Arc<Slots>,
+    /// Nodes on which other runs work.
+    abroad: Abroad,
+    /// What is being published.
+    publishing: Option<Publishing>,
     schedule: Schedule,
     chains: Vec<u32>,
     /// Per node: needs that have not ended yet.
     pending: Vec<u32>,
     /// Nodes all of whose needs have ended.
     ready: Vec<usize>,
-    /// Recipes of nodes in the queue.
-    keyed: HashMap<usize, Keyed>,
+    /// Recipes of nodes in the queue, and the version of the index at which they had no artifact.
+    keyed: HashMap<usize, (Keyed, i64)>,
     /// Key of what runs, and the node that runs it.
     in_flight: HashMap<Digest, usize>,
     /// Nodes that wait for another node of the same key.
@@ -149,8 +195,10 @@ impl Dispatcher<'_> {
             self.journal.write()?;
             // A signal may have come before there was anything to run.
             self.halted |= self.options.stop.is_cancelled();
-            self.start_nodes();
-            if self.schedule.running() == 0 && (self.halted || self.schedule.waiting() == 0) {
+            self.start_nodes()?;
+            self.publish();
+            let idle = self.schedule.running() == 0 && self.publishing.is_none();
+            if idle && (self.halted || (self.schedule.waiting() == 0 && self.abroad.is_empty())) {
                 break;
             }
             let stop = self.options.stop.clone();
@@ -164,8 +212,11 @@ impl Dispatcher<'_> {
                     while let Ok(message) = receive.try_recv() {
                         self.take(message);
                     }
-                    self.publish().await?;
+                    self.fail_ended()?;
                 }
+                published = published(&mut self.publishing) => self.finish_all(published?)?,
+                () = tokio::time::sleep(ABROAD), if !self.abroad.is_empty() => self.look_abroad()?,
+                () = tokio::time::sleep(BEAT) => self.beat(),
                 () = stop.cancelled(), if !stopped => {
                     stopped = true;
                     self.halted = true;
@@ -183,6 +234,7 @@ impl Dispatcher<'_> {
         }
         self.flush_reused();
         self.journal.sync()?;
+        self.supervisors.close().await;
         let state = if self.counts.failed > 0 {
             RunState::Failed
         } else if self.counts.executed + self.counts.reused < self.counts.total {
@@ -259,7 +311,7 @@ impl Dispatcher<'_> {
             return Ok(());
         }
         self.in_flight.insert(keyed.key, node);
-        self.keyed.insert(node, keyed);
+        self.keyed.insert(node, (keyed, self.store.version()?));
         self.table.status[node] = Status::Due;
         self.schedule.push(node, self.chains[node]);
         Ok(())
@@ -283,6 +335,130 @@ impl Dispatcher<'_> {
         self.released(node);
     }
 
+    /// Gives a sign of life, and looks whether the run is asked to stop.
+    fn beat(&mut self) {
+        self.journal.beat();
+        let step = journal::wished(self.store.root(), self.journal.run());
+        if step >= 1 {
+            self.options.stop.cancel();
+        }
+        if step >= 2 {
+            self.options.kill.cancel();
+        }
+    }
+
+    /// Whether a paid node has an answer that was made from another recipe and
+    /// is not to be bought again: it is accepted for this one, or the node is held.
+    fn is_answered(&mut self, node: usize, fresh: &Record, keyed: &Keyed) -> Result<bool, EngineError> {
+        let allowed = self.options.respend.contains(&node)
+            || self.table.pipeline.paid.respend == Respend::WithinBudget;
+        let accept = self.options.accept.contains(&node);
+        let Some(old) = self.store.paid_of_cell(&fresh.pipeline, &fresh.node)?.filter(|_| accept || !allowed)
+        else {
+            return Ok(false);
+        };
+        if accept {
+            let record = Record {
+                parts: old.parts.clone(),
+                used: old.used.clone(),
+                machine: old.machine.clone(),
+                started: old.started,
+                ended: self.options.clock.now_ms(),
+                blessed: Some(self.options.why.clone()),
+                usd: old.usd.clone(),
+                ..fresh.clone()
+            };
+            let recipe = keyed.canonical.clone().into_bytes();
+            let batch = vec![Publication { record, recipe, parts: Vec::new(), ledger: None }];
+            let published = self.store.publish(batch)?.pop().filter(|p| p.accepted);
+            self.store.release(&fresh.key);
+            if let Some(published) = published {
+                let message = format!("`{}`: an earlier answer is accepted: {}", fresh.node, self.options.why);
+                self.tell(Event::Note { message });
+                self.arrive(node, Arc::new(published.record));
+            }
+            return Ok(true);
+        }
+        let before: Value = serde_json::from_slice(&self.store.get(&old.recipe)?).unwrap_or_default();
+        let fields: Vec<String> = differences(&before, &keyed.recipe).into_iter().map(|r| r.field).collect();
+        let (id, usd) = (&fresh.node, old.usd.as_deref().unwrap_or("?"));
+        let why = format!(
+            "it has an answer that cost {usd} USD, made from another recipe ({} differ); \
+             buy it again with `--respend '{id}'`, or keep the old one with `--accept '{id}' --why TEXT`",
+            fields.join(", ")
+        );
+        self.tell(Event::Held { node: id.clone(), why });
+        self.undone(node);
+        Ok(true)
+    }
+
+    /// Leaves a node to the run that works on it.
+    fn send_abroad(&mut self, node: usize, keyed: Keyed) {
+        let id = self.table.id(node);
+        self.tell(Event::Abroad { node: id });
+        let (key, since) = (keyed.key, Stopwatch::start());
+        self.abroad.nodes.push(Foreign { node, key, keyed: Some(keyed), since });
+    }
+
+    /// Leaves a node that was begun here to somebody else.
+    fn again_abroad(&mut self, node: usize) {
+        let Some(key) = self.table.keys[node] else { return };
+        self.store.release(&key);
+        self.table.status[node] = Status::Due;
+        self.abroad.nodes.push(Foreign { node, key, keyed: None, since: Stopwatch::start() });
+    }
+
+    /// Takes what other runs have finished, and goes on with what they gave up.
+    fn look_abroad(&mut self) -> Result<(), EngineError> {
+        let version = self.store.version()?;
+        let changed = version != self.abroad.seen;
+        self.abroad.seen = version;
+        for foreign in std::mem::take(&mut self.abroad.nodes) {
+            if changed && let Some(record) = self.store.hit(&foreign.key)? {
+                self.arrive(foreign.node, Arc::new(record));
+                continue;
+            }
+            let free = self.store.try_lease(&foreign.key, self.journal.run())?;
+            if free {
+                self.store.release(&foreign.key);
+            } else if !self.may_take_over(&foreign)? {
+                self.abroad.nodes.push(foreign);
+                continue;
+            } else {
+                self.store.fence_off(&foreign.key, self.journal.run())?;
+            }
+            let keyed = match foreign.keyed {
+                Some(keyed) => keyed,
+                None => match self.table.keyed(foreign.node, &self.world) {
+                    Ok(keyed) => keyed,
+                    Err(_) => continue,
+                },
+            };
+            // No version is older than any: it is looked up again before it starts.
+            self.keyed.insert(foreign.node, (keyed, i64::MIN));
+            self.schedule.push(foreign.node, self.chains[foreign.node]);
+        }
+        Ok(())
+    }
+
+    /// Whether a node may be taken from a run that gives no sign of life: never a paid one.
+    fn may_take_over(&mut self, foreign: &Foreign) -> Result<bool, StoreError> {
+        let stage = self.table.graph.nodes[foreign.node].stage;
+        let free = self.table.pipeline.stages[stage].effect != Effect::Paid;
+        Ok(free
+            && foreign.since.elapsed() > self.abroad.takeover
+            && self.abroad.is_silent(&self.store, &foreign.key, self.journal.run())?)
+    }
+
+    /// A node has got the record of another run.
+    fn arrive(&mut self, node: usize, record: Arc<Record>) {
+        self.in_flight.remove(&record.key);
+        for twin in self.waiting_for.remove(&node).unwrap_or_default() {
+            self.reuse(twin, Arc::clone(&record));
+        }
+        self.reuse(node, record);
+    }
+
     /// Counts a node as ended for those that need it.
     fn released(&mut self, node: usize) {
         for at in 0..self.table.graph.nodes[node].dependents.len() {
@@ -301,7 +477,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    fn start_nodes(&mut self) {
+    fn start_nodes(&mut self) -> Result<(), EngineError> {
         while !self.halted {
             let pipeline = Arc::clone(&self.table.pipeline);
             let nodes = &self.table.graph.nodes;
@@ -309,12 +485,30 @@ impl Dispatcher<'_> {
                 break;
             };
             self.flush_reused();
-            self.start(node);
+            if !self.start(node)? {
+                let stage = self.table.graph.nodes[node].stage;
+                self.schedule.free(Wants::of(&pipeline.stages[stage]));
+            }
         }
+        Ok(())
     }
 
-    fn start(&mut self, node: usize) {
-        let Some(keyed) = self.keyed.remove(&node) else { return };
+    /// Starts a node that has a slot; false when it needs none after all.
+    fn start(&mut self, node: usize) -> Result<bool, EngineError> {
+        let Some((keyed, version)) = self.keyed.remove(&node) else { return Ok(false) };
+        if !self.store.try_lease(&keyed.key, self.journal.run())? {
+            self.send_abroad(node, keyed);
+            return Ok(false);
+        }
+        // Another run may have been faster since the node was looked up.
+        if version != self.store.version()?
+            && !self.options.again.contains(&node)
+            && let Some(record) = self.store.hit(&keyed.key)?
+        {
+            self.store.release(&keyed.key);
+            self.arrive(node, Arc::new(record));
+            return Ok(false);
+        }
         let stage_index = self.table.graph.nodes[node].stage;
         let pipeline = Arc::clone(&self.table.pipeline);
         let stage = &pipeline.stages[stage_index];
@@ -337,8 +531,19 @@ impl Dispatcher<'_> {
             ended: 0,
             machine: None,
             unconfined: None,
+            blessed: None,
             usd: None,
         };
+        if stage.effect == Effect::Paid && self.is_answered(node, &record, &keyed)? {
+            return Ok(false);
+        }
+        let purse = (stage.effect == Effect::Paid).then(|| Purse {
+            most: stage.most_micros(),
+            caps: Caps { pipeline: pipeline.budget, run: self.options.most },
+            unknown: pipeline.paid.unknown.command,
+        });
+        // Servers and what is paid for have folders of their own.
+        let shares = stage.effect == Effect::Pure || matches!(stage.work, Work::Command(_));
         let task = Task {
             node,
             id,
@@ -346,6 +551,11 @@ impl Dispatcher<'_> {
             canonical: keyed.canonical,
             effect: stage.effect,
             retry: stage.retry.clone(),
+            purse,
+            store: Arc::clone(&self.store),
+            shares: shares.then_some(stage_index),
+            slots: Arc::clone(&self.slots),
+            host: self.options.host.clone(),
             cancel: self.options.kill.clone(),
             clock: self.options.clock,
         };
@@ -353,8 +563,8 @@ impl Dispatcher<'_> {
         let needs = self.table.inputs(node);
         let (store, corpora) = (Arc::clone(&self.store), Arc::clone(&self.corpora));
         let (exe, cancel, recipe) = (self.options.exe.clone(), self.options.kill.clone(), keyed.recipe);
-        let make_pipeline = Arc::clone(&self.table.pipeline);
-        let make = move |scratch: PathBuf, marker: String| Job {
+        let (make_pipeline, supervisors) = (Arc::clone(&self.table.pipeline), Arc::clone(&self.supervisors));
+        let make = move |scratch: PathBuf, slot: Option<Arc<Lent>>, marker: String| Job {
             pipeline: Arc::clone(&make_pipeline),
             stage: stage_index,
             cell: cell.clone(),
@@ -364,53 +574,86 @@ impl Dispatcher<'_> {
             corpora: Arc::clone(&corpora),
             scratch,
             exe: exe.clone(),
+            supervisors: Arc::clone(&supervisors),
             marker,
+            slot,
             cancel: cancel.clone(),
             recipe: recipe.clone(),
         };
-        tokio::spawn(executor::execute(task, make, self.store.tmp(), self.send.clone()));
+        tokio::spawn(executor::execute(task, make, self.send.clone()));
+        Ok(true)
     }
 
-    /// Publishes what has ended: objects, records, one sync, then the events.
-    async fn publish(&mut self) -> Result<(), EngineError> {
-        if self.ended.is_empty() {
-            return Ok(());
-        }
-        let (mut batch, mut done, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-        for ended in std::mem::take(&mut self.ended) {
-            match ended.result {
-                Ok(publication) => {
-                    batch.push(publication);
-                    done.push((ended.node, ended.wall_ms));
+    /// Tells of those that have ended without a result.
+    fn fail_ended(&mut self) -> Result<(), EngineError> {
+        let (done, stopped): (Vec<Ended>, Vec<Ended>) =
+            std::mem::take(&mut self.ended).into_iter().partition(|ended| ended.result.is_ok());
+        self.ended = done;
+        for ended in stopped {
+            let Err(stop) = ended.result else { continue };
+            let key = self.table.keys[ended.node];
+            match stop {
+                Stop::Failed(failure) if failure.is_cancelled() => self.undone(ended.node),
+                Stop::Failed(failure) => self.fail(ended.node, key, &failure)?,
+                Stop::Held(why) => {
+                    let node = self.table.id(ended.node);
+                    self.tell(Event::Held { node, why });
+                    self.undone(ended.node);
                 }
-                Err(failure) => {
-                    let key = self.table.keys[ended.node];
-                    if failure.is_cancelled() {
-                        self.undone(ended.node);
-                    } else {
-                        self.fail(ended.node, key, &failure)?;
-                    }
-                }
+                Stop::Later => self.again_abroad(ended.node),
             }
-            kept.push(ended.scratch);
+        }
+        Ok(())
+    }
+
+    /// Publishes what has ended, unless something is being published: objects,
+    /// records, one sync; the events follow. Nodes go on meanwhile.
+    fn publish(&mut self) {
+        if self.ended.is_empty() || self.publishing.is_some() {
+            return;
+        }
+        let (mut batch, mut nodes, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        for ended in std::mem::take(&mut self.ended) {
+            if let Ok(publication) = ended.result {
+                batch.push(publication);
+                nodes.push((ended.node, ended.wall_ms));
+                kept.push(ended.place);
+            }
         }
         let store = Arc::clone(&self.store);
-        let published = tokio::task::spawn_blocking(move || {
+        let task = tokio::task::spawn_blocking(move || {
             let published = store.publish(batch);
+            // A paid result that could not be published is found in its folder.
+            if published.is_err() {
+                kept.iter_mut().flatten().for_each(Place::keep);
+            }
             drop(kept);
             published
-        })
-        .await
-        .map_err(|e| EngineError::Internal(e.to_string()))??;
-        for ((node, wall_ms), published) in done.into_iter().zip(published) {
-            self.finish(node, wall_ms, published)?;
+        });
+        self.publishing = Some(Publishing { task, nodes });
+    }
+
+    fn finish_all(&mut self, published: Vec<Published>) -> Result<(), EngineError> {
+        let nodes = self.publishing.take().map(|p| p.nodes).unwrap_or_default();
+        for ((node, wall_ms), published) in nodes.into_iter().zip(published) {
+            if published.fenced {
+                let id = self.table.id(node);
+                self.tell(Event::Note {
+                    message: format!("`{id}` was taken over by another run; its result here doesn't count"),
+                });
+                self.again_abroad(node);
+            } else {
+                self.finish(node, wall_ms, published)?;
+            }
         }
-        self.journal.sync()?;
+        // What it tells is in the store already; once in a while is enough.
+        self.journal.sync_in_a_while()?;
         Ok(())
     }
 
     fn finish(&mut self, node: usize, wall_ms: u64, published: Published) -> Result<(), EngineError> {
-        let Published { record, digest, accepted } = published;
+        let Published { record, digest, accepted, .. } = published;
+        self.store.release(&record.key);
         self.counts.executed += 1;
         self.tell(Event::Done {
             node: self.table.id(node),
@@ -429,22 +672,27 @@ impl Dispatcher<'_> {
         let record = Arc::new(record);
         self.in_flight.remove(&record.key);
         self.table.status[node] = Status::Done(Arc::clone(&record));
+        self.twins(node, &record, digest);
+        self.released(node);
+        Ok(())
+    }
+
+    /// Gives the nodes that waited for another one of their key its record.
+    fn twins(&mut self, node: usize, record: &Arc<Record>, digest: Digest) {
         for twin in self.waiting_for.remove(&node).unwrap_or_default() {
             if record.outcome == Outcome::Error {
                 // What ended in error is no hit that a journal could name by its key alone.
-                self.share(twin, &record, digest);
+                self.share(twin, record, digest);
             } else {
-                self.reuse(twin, Arc::clone(&record));
+                self.reuse(twin, Arc::clone(record));
             }
         }
-        self.released(node);
-        Ok(())
     }
 
     /// Notes a second result of a pure node that is not the first.
     fn differs(&mut self, node: usize, second: &Record) -> Result<(), StoreError> {
         let pure = self.table.pipeline.stages[self.table.graph.nodes[node].stage].effect
-            == crate::manifest::pipeline::Effect::Pure;
+            == Effect::Pure;
         if let Some(first) = self.store.hit(&second.key)?
             && pure
             && first.parts.iter().any(|(name, part)| {
@@ -465,6 +713,7 @@ impl Dispatcher<'_> {
     fn undone(&mut self, node: usize) {
         if let Some(key) = self.table.keys[node] {
             self.in_flight.remove(&key);
+            self.store.release(&key);
         }
         self.table.status[node] = Status::Open;
     }
@@ -475,6 +724,7 @@ impl Dispatcher<'_> {
         self.table.status[node] = Status::Failed;
         if let Some(key) = key {
             self.in_flight.remove(&key);
+            self.store.release(&key);
         }
         self.tell(Event::Failed {
             node: self.table.id(node),
@@ -501,5 +751,16 @@ impl Dispatcher<'_> {
         }
         self.released(node);
         Ok(())
+    }
+}
+
+/// Waits for what is being published; for ever when that is nothing.
+async fn published(publishing: &mut Option<Publishing>) -> Result<Vec<Published>, EngineError> {
+    match publishing {
+        None => std::future::pending().await,
+        Some(publishing) => {
+            let published = (&mut publishing.task).await;
+            Ok(published.map_err(|e| EngineError::Internal(e.to_string()))??)
+        }
     }
 }

@@ -3,12 +3,16 @@
 //! A file is written beside its place, synced, and renamed. Errors name the
 //! path.
 
+mod bytelock;
 pub mod links;
+pub mod slot;
 pub mod tree;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+
+pub use bytelock::ByteLocks;
 
 /// An I/O failure and where it happened.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +90,17 @@ pub fn read_into(path: &Path, limit: u64, buffer: &mut Vec<u8>) -> Result<usize,
             Err(error) => return at(Err(error), "can't read", path),
         }
     }
+}
+
+/// Reads at most the first `most` bytes of a file.
+///
+/// # Errors
+/// When it can't be read.
+pub fn read_start(path: &Path, most: u64) -> Result<Vec<u8>, FsError> {
+    let file = at(File::open(path), "can't read", path)?;
+    let mut out = Vec::new();
+    at(file.take(most).read_to_end(&mut out), "can't read", path)?;
+    Ok(out)
 }
 
 /// Reads a whole file.
@@ -202,7 +217,10 @@ pub fn remove_file(path: &Path) -> Result<(), FsError> {
 
 /// A private folder that is removed when it goes out of scope.
 #[derive(Debug)]
-pub struct Scratch(PathBuf);
+pub struct Scratch {
+    path: PathBuf,
+    kept: bool,
+}
 
 impl Scratch {
     /// Makes one inside `parent`.
@@ -213,19 +231,35 @@ impl Scratch {
         create_dir(parent)?;
         let dir =
             at(tempfile::Builder::new().prefix("n-").tempdir_in(parent), "can't make a folder in", parent)?;
-        Ok(Self(dir.keep()))
+        Ok(Self { path: dir.keep(), kept: false })
+    }
+
+    /// Takes a folder as one, making it when it isn't there.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn at(path: PathBuf) -> Result<Self, FsError> {
+        create_dir(&path)?;
+        Ok(Self { path, kept: false })
+    }
+
+    /// Leaves the folder where it is.
+    pub fn keep(&mut self) {
+        self.kept = true;
     }
 
     /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nothing relies on it being gone; leftovers are swept by `store gc`.
-        let _ = remove_dir(&self.0);
+        if !self.kept {
+            // Nothing relies on it being gone; leftovers are swept by the next run.
+            let _ = remove_dir(&self.path);
+        }
     }
 }

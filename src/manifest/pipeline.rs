@@ -46,6 +46,12 @@ pub struct Pipeline {
     /// Axes of the matrix, in order.
     #[serde(default)]
     pub axes: Axes,
+    /// What paid stages may cost in all.
+    #[serde(default)]
+    pub budget: Budget,
+    /// What to do about money that was or would be spent twice.
+    #[serde(default)]
+    pub paid: Paid,
     /// Named pools of slots that stages may share.
     #[serde(default)]
     #[schemars(extend("propertyNames" = names::slug()))]
@@ -63,6 +69,59 @@ pub struct Pipeline {
     /// Shares above which an experiment is void.
     #[serde(default)]
     pub experiment: Experiment,
+}
+
+/// What paid stages may cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Budget {
+    /// US dollars, over all runs of this pipeline in one store: nothing is begun that could pass it.
+    #[serde(default)]
+    #[schemars(range(min = 0.0))]
+    pub usd: Option<f64>,
+}
+
+/// What to do about money that was or would be spent twice.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Paid {
+    /// Attempts that were lost, so that nobody can tell what they did; by kind of stage.
+    #[serde(default)]
+    pub unknown: UnknownSpend,
+    /// Nodes whose earlier, paid answer was made from another recipe.
+    #[serde(default)]
+    pub respend: Respend,
+}
+
+/// What to do about lost attempts, by kind of stage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct UnknownSpend {
+    /// Of commands; default `wait`.
+    #[serde(default)]
+    pub command: Unknown,
+}
+
+/// What to do about a lost attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unknown {
+    /// The node waits for `proofline settle`; all others go on.
+    #[default]
+    Wait,
+    /// It is bought again.
+    Respend,
+}
+
+/// What to do about a node whose earlier, paid answer was made from another recipe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Respend {
+    /// It is not bought unless `run --respend` names it.
+    #[default]
+    Refuse,
+    /// It is bought as long as the budget lasts.
+    WithinBudget,
 }
 
 /// Who has an interest in the outcome.
@@ -323,6 +382,9 @@ pub struct Stage {
     /// command: name of an output whose numbers become metrics: a JSON object of names and numbers.
     #[serde(default)]
     pub metrics: Option<String>,
+    /// command: name of an output that says what it cost, `{"usd": 0.12}`; default: all that `limits.usd` allows.
+    #[serde(default)]
+    pub cost: Option<String>,
     /// command: may it use the network? default false.
     #[serde(default)]
     pub network: bool,

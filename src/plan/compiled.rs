@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::manifest::dataset::{QuestionSet, Repo};
 pub use crate::manifest::origin::Source;
 use crate::manifest::pipeline::{
-    Bound, Disclosure, Effect, Experiment, Kind, Limits, Output, Pool, Profile, Retry, Start,
+    Bound, Disclosure, Effect, Experiment, Kind, Limits, Output, Paid, Pool, Profile, Retry, Start,
 };
 use crate::manifest::server::Server;
 
@@ -25,6 +25,10 @@ pub struct Compiled {
     pub salt: String,
     /// Who has an interest in the outcome.
     pub disclosure: Disclosure,
+    /// What all runs may spend, in millionths of a dollar.
+    pub budget: Option<u64>,
+    /// What to do about money that was or would be spent twice.
+    pub paid: Paid,
     /// Rules that say when the experiment is void.
     pub experiment: Experiment,
     /// Parameters with the values of this invocation.
@@ -170,6 +174,8 @@ pub struct Command {
     pub secrets: Vec<String>,
     /// Output whose numbers become metrics.
     pub metrics: Option<String>,
+    /// Output that says what it cost.
+    pub cost: Option<String>,
     /// May it use the network?
     pub network: bool,
 }
@@ -207,6 +213,12 @@ impl Arm {
 }
 
 impl Stage {
+    /// The most that one execution may cost, in millionths of a dollar.
+    #[must_use]
+    pub fn most_micros(&self) -> u64 {
+        self.limits.usd.map_or(0, micros)
+    }
+
     /// The kind of the stage as manifests name it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
@@ -220,4 +232,12 @@ impl Stage {
             Work::Command(_) => "command",
         }
     }
+}
+
+/// Millionths of a dollar; more than any budget for what is no sum of money.
+#[must_use]
+pub fn micros(usd: f64) -> u64 {
+    let micros = (usd * 1e6).round();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked just before")]
+    if micros.is_finite() && (0.0..9e15).contains(&micros) { micros as u64 } else { u64::MAX }
 }

@@ -1,34 +1,30 @@
-//! Locking ourselves in before becoming another program.
+//! What a command may touch, and how the kernel is made to hold it to that.
 //!
-//! A hidden subcommand calls [`confined_main`]: it restricts its own process
-//! with Landlock, leaves the network by a namespace of its own, writes down
-//! what the kernel could not enforce, and then *becomes* the command. It must
-//! be called before any thread is started: a process with threads can't enter
-//! a user namespace.
+//! The network is left by a process as a whole, before it has threads
+//! ([`leave_network`]); files are given up by the thread that starts the
+//! command ([`restrict`]), since the kernel keeps Landlock's rules per thread
+//! and a child inherits those of its starter. What the kernel can't enforce is
+//! reported and stops nothing.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
-    path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
 use serde::{Deserialize, Serialize};
 
 use super::env::{find_program, own_home, own_path};
-use crate::fsio::{self, FsError};
-
-/// Name of the hidden subcommand: `proofline confined --json SPEC -- ARGV`.
-pub const SUBCOMMAND: &str = "confined";
+use crate::fsio;
 
 /// Newest Landlock interface that we ask for; older kernels enforce less.
 const LEVEL: ABI = ABI::V5;
+/// The interface since which signals and abstract sockets stay inside.
+const SCOPES: ABI = ABI::V6;
 
 /// What a confined program may touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,96 +36,42 @@ pub struct Confine {
     pub write: Vec<PathBuf>,
     /// May it use the network? Without, there is not even a loopback interface.
     pub network: bool,
-    /// Where a [`ConfineReport`] is written as JSON.
-    pub report: Option<PathBuf>,
 }
 
 /// What was enforced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfineReport {
-    /// `full`, `partial` or `none`: how much of the file rules the kernel enforces.
-    pub files: String,
     /// What could not be enforced: `files`, `network`; empty is good.
     pub unconfined: Vec<String>,
     /// Why, for people.
     pub notes: Vec<String>,
 }
 
-/// Why a program could not be confined or become.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfineError {
-    /// The description can't be read.
-    #[error("the confinement is not described: {0}")]
-    Spec(#[from] serde_json::Error),
-    /// The report can't be written.
-    #[error("{}", .0.explain())]
-    Report(#[from] FsError),
-    /// The kernel refused rules that it should know.
-    #[error("landlock: {0}")]
-    Landlock(#[from] RulesetError),
-    /// The command is empty.
-    #[error("the command is empty")]
-    Empty,
-    /// The program can't be run.
-    #[error("can't start `{program}`: {source}")]
-    Exec {
-        /// The program.
-        program: String,
-        /// The system's word.
-        source: io::Error,
-    },
-}
+/// The system's own files that a program may use, opened once for many commands.
+#[derive(Debug)]
+pub(super) struct Ground(Vec<(PathFd, BitFlags<AccessFs>)>);
 
-impl Confine {
-    /// The command that runs `argv` confined in this way: `own_exe` is proofline itself.
-    #[must_use]
-    pub fn launcher_argv(&self, own_exe: &Path, argv: &[String]) -> Vec<String> {
-        let spec = serde_json::to_string(self).unwrap_or_default();
-        let mut out = vec![
-            own_exe.to_string_lossy().into_owned(),
-            SUBCOMMAND.to_owned(),
-            "--json".to_owned(),
-            spec,
-            "--".to_owned(),
-        ];
-        out.extend_from_slice(argv);
-        out
+impl Ground {
+    /// That of a program.
+    pub(super) fn open(program: &str) -> Self {
+        let all = AccessFs::from_all(LEVEL);
+        let look = AccessFs::from_read(LEVEL);
+        let devices = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+        let system = system_paths(program).into_iter().map(|path| (path, look));
+        let devices = DEVICES.into_iter().map(|path| (PathBuf::from(path), devices));
+        let shared = ["/dev/shm", "/dev/pts"].into_iter().map(|path| (PathBuf::from(path), all));
+        let opened = system.chain(devices).chain(shared).filter_map(|(path, access)| {
+            let of_file = AccessFs::from_file(LEVEL);
+            let access = if path.is_dir() { access } else { access & of_file };
+            // What this system doesn't have needs no rule.
+            Some((PathFd::new(&path).ok()?, access))
+        });
+        Self(opened.collect())
     }
-}
-
-/// What the hidden subcommand does; it only returns to say why it failed.
-///
-/// # Errors
-/// When the description is broken, or the program can't be run.
-pub fn confined_main(spec_json: &str, argv: &[String]) -> Result<Infallible, ConfineError> {
-    let confine: Confine = serde_json::from_str(spec_json)?;
-    enter(&confine, argv)
-}
-
-/// Restricts this process and becomes `argv`. What the kernel can't enforce is
-/// written to the report and does not stop it.
-///
-/// # Errors
-/// When the report can't be written, or the program can't be run.
-pub fn enter(confine: &Confine, argv: &[String]) -> Result<Infallible, ConfineError> {
-    let program = argv.first().ok_or(ConfineError::Empty)?;
-    // Opened first: afterwards its folder may be out of reach.
-    let sheet = confine.report.as_deref().map(fsio::append).transpose()?;
-    let mut report = ConfineReport::default();
-    if !confine.network {
-        leave_network(&mut report);
-    }
-    restrict_files(confine, program, &mut report)?;
-    if let (Some(mut sheet), Some(path)) = (sheet, confine.report.as_deref()) {
-        let line = serde_json::to_vec(&report)?;
-        fsio::at(sheet.write_all(&line), "can't write", path)?;
-    }
-    let source = std::process::Command::new(program).args(&argv[1..]).exec();
-    Err(ConfineError::Exec { program: program.clone(), source })
 }
 
 /// A network namespace of our own, by right (root) or inside a user namespace.
-fn leave_network(report: &mut ConfineReport) {
+pub(super) fn leave_network(report: &mut ConfineReport) {
     let Err(by_right) = unshare(CloneFlags::CLONE_NEWNET) else { return };
     let (user, group) = (geteuid(), getegid());
     match unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET) {
@@ -156,34 +98,31 @@ fn leave_network(report: &mut ConfineReport) {
     }
 }
 
-fn restrict_files(confine: &Confine, program: &str, report: &mut ConfineReport) -> Result<(), RulesetError> {
+/// Confines this thread and all that it starts from now on.
+///
+/// # Errors
+/// When the kernel refuses rules that it should know.
+pub(super) fn restrict(confine: &Confine, ground: &Ground) -> Result<ConfineReport, RulesetError> {
     let all = AccessFs::from_all(LEVEL);
     let look = AccessFs::from_read(LEVEL);
-    let mut rules = Ruleset::default().handle_access(all)?;
+    let mut rules = Ruleset::default().handle_access(all)?.scope(Scope::from_all(SCOPES))?;
     // A second line: where no namespace was to be had, TCP at least is refused.
     if !confine.network {
         rules = rules.handle_access(AccessNet::from_all(LEVEL))?;
     }
-    let devices = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+    let system = ground.0.iter().map(|(path, access)| Ok::<_, RulesetError>(PathBeneath::new(path, *access)));
     let status = rules
         .create()?
-        .add_rules(path_beneath_rules(system_paths(program), look))?
-        .add_rules(path_beneath_rules(DEVICES, devices))?
-        .add_rules(path_beneath_rules(["/dev/shm", "/dev/pts"], all))?
+        .add_rules(system)?
         .add_rules(path_beneath_rules(&confine.read, look))?
         .add_rules(path_beneath_rules(&confine.write, all))?
         .restrict_self()?;
-    let files = match status.ruleset {
-        RulesetStatus::FullyEnforced => "full",
-        RulesetStatus::PartiallyEnforced => "partial",
-        RulesetStatus::NotEnforced => "none",
-    };
+    let mut report = ConfineReport::default();
     if status.ruleset == RulesetStatus::NotEnforced {
         report.unconfined.push("files".to_owned());
         report.notes.push("the kernel offers no landlock".to_owned());
     }
-    files.clone_into(&mut report.files);
-    Ok(())
+    Ok(report)
 }
 
 /// Devices that harmless programs use.

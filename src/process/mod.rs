@@ -13,13 +13,17 @@ mod machine;
 mod memory;
 mod proc;
 mod run;
+mod supervise;
+mod supervisor;
 
-pub use confine::{Confine, ConfineError, ConfineReport, SUBCOMMAND, confined_main, enter, system_paths};
+pub use confine::{Confine, ConfineReport, system_paths};
 pub use env::{base_env, find_program, secret};
 pub use group::{Ending, Exit, Group, SpawnError, Spec, Stdio};
 pub use machine::machine;
 pub use memory::MemoryWatch;
 pub use run::{Captured, capture, run, sweep, sweep_orphans};
+pub use supervise::{EXIT_FILE, End, LOCK_FILE, Order, SUPERVISE, supervise_main};
+pub use supervisor::{SupervisorError, Supervisors};
 
 /// The variable that marks all processes of one child.
 pub const MARK: &str = "PROOFLINE_MARK";

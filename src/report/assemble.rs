@@ -48,6 +48,8 @@ pub struct RunView {
     pub failed: Vec<(String, String, Option<Digest>)>,
     /// Blocked nodes: id and the node that blocks.
     pub blocked: Vec<(String, String)>,
+    /// Paid nodes that were not bought, and why.
+    pub held: Vec<(String, String)>,
     /// Nodes that have started and not ended.
     pub running: Vec<String>,
     /// Remarks.
@@ -115,10 +117,14 @@ impl RunView {
                     view.failed.push((node, message, log));
                 }
                 Event::Blocked { node, by } => view.blocked.push((node, by)),
+                Event::Held { node, why } => {
+                    view.running.retain(|n| *n != node);
+                    view.held.push((node, why));
+                }
                 Event::Note { message } => view.notes.push(message),
                 Event::RunEnded { state, counts, exit } => view.ended = Some((state, counts, exit)),
                 Event::Gates { outcomes } => view.gates = outcomes,
-                Event::Retry { .. } | Event::Cancelled { .. } => {}
+                Event::Retry { .. } | Event::Cancelled { .. } | Event::Abroad { .. } => {}
             }
         }
         Ok(view)
@@ -226,6 +232,7 @@ impl RunView {
             "corpora": self.corpora.iter().map(|(r, d, o)| json!({ "repo": r, "digest": d, "origin": o })).collect::<Vec<_>>(),
             "sessions": sessions,
             "failed": self.failed.iter().map(|(n, m, _)| json!({ "node": n, "message": m })).collect::<Vec<_>>(),
+            "held": self.held.iter().map(|(n, why)| json!({ "node": n, "why": why })).collect::<Vec<_>>(),
             "blocked": self.blocked.iter().map(|(n, by)| json!({ "node": n, "by": by })).collect::<Vec<_>>(),
             "notes": self.notes,
             "gates": self.gates,

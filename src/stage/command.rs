@@ -8,27 +8,32 @@
 //!   in/task.json             the question of the node's task, without its ground truth
 //! ```
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use super::{Artifact, Failure, Job, questions};
 use crate::fsio;
+use crate::fsio::slot::{HOME, TMP, WORK};
 use crate::fsio::tree;
 use crate::manifest::axis;
 use crate::manifest::pipeline::{Cause, Effect};
 use crate::plan::compiled::{self, Compiled, Work};
 use crate::plan::key::{At, Kind, NoRecipe};
 use crate::plan::template;
-use crate::process::{self, Confine, ConfineReport, Spec};
+use crate::process::{self, Confine, End, Order, SupervisorError};
 use crate::store::{Outcome, PartContent};
 
 /// Longest time of a command without `limits.time`.
 const DEFAULT_LIMIT: Duration = Duration::from_hours(1);
 /// Most bytes kept of what a command says.
-const SAID: usize = 1 << 20;
+const SAID: u64 = 1 << 20;
+/// File of the scratch folder that takes what a command says.
+const SAID_FILE: &str = "said";
+/// Outputs up to this size are read at once, so that their folder is free for the next command.
+const SMALL: u64 = 64 << 10;
 /// Largest output that is taken, in bytes.
 const MAX_OUTPUT: u64 = 4 << 30;
 
@@ -147,10 +152,32 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
     let Work::Command(command) = &job.stage().work else {
         return Err(Failure::new(Cause::Spawn, "this stage runs nothing"));
     };
-    let work = job.scratch.join("work");
-    let (home, tmp) = (job.scratch.join("home"), job.scratch.join("tmp"));
-    for folder in [&work, &home, &tmp] {
-        fsio::create_dir(folder)?;
+    // Until the order is given nothing is spent.
+    let order = prepare(job, command).map_err(|f| Failure { cause: Cause::Spawn, ..f })?;
+    let said = order.said.clone();
+    let end = job.supervisors.run(order, &job.cancel).await.map_err(|e| match e {
+        SupervisorError::Start(_) => Failure::new(Cause::Spawn, e.to_string()),
+        SupervisorError::Gone => Failure::new(Cause::Signal, super::SUPERVISOR_GONE),
+    })?;
+    if job.cancel.is_cancelled() && end.code != Some(0) {
+        return Err(Failure::cancelled());
+    }
+    if let Some(slot) = job.slot.as_ref().filter(|_| end.strays) {
+        slot.retire();
+    }
+    gather(job, command, &end, &said)
+}
+
+/// Lays everything out; what the supervisor is told.
+fn prepare(
+    job: &Job,
+    command: &compiled::Command,
+) -> Result<Order, Failure> {
+    let [work, home, tmp] = [WORK, HOME, TMP].map(|name| job.scratch.join(name));
+    if job.slot.is_none() {
+        for folder in [&work, &home, &tmp] {
+            fsio::create_dir(folder)?;
+        }
     }
     lay_inputs(job, &work)?;
     let recipe = &job.recipe;
@@ -161,48 +188,74 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
         env.extend(declared.iter().map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned())));
     }
     env.extend(command.secrets.iter().filter_map(|name| Some((name.clone(), process::secret(name)?))));
-    let report = job.scratch.join("confined.json");
-    let mut read = process::system_paths(argv.first().map_or("", String::as_str));
-    read.push(work.clone());
-    let confine = Confine {
-        read,
-        write: vec![work.clone(), home, tmp],
-        network: command.network,
-        report: Some(report.clone()),
-    };
-    let spec = Spec::new(confine.launcher_argv(&job.exe, &argv), work.clone(), env, &job.marker);
     let limit = job.stage().limits.time.map_or(DEFAULT_LIMIT, |span| span.0);
-    let said = tokio::select! {
-        said = process::capture(&spec, limit, SAID) => said,
-        () = job.cancel.cancelled() => return Err(Failure::cancelled()),
+    let confine = Confine { read: Vec::new(), write: vec![work.clone(), home, tmp], network: command.network };
+    Ok(Order {
+        id: 0,
+        argv,
+        cwd: work,
+        env,
+        said: job.scratch.join(SAID_FILE),
+        confine,
+        limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        marker: job.marker.clone(),
+        attempt: (job.stage().effect == Effect::Paid).then(|| job.scratch.clone()),
+    })
+}
+
+/// The artifact of an attempt that has ended under its supervisor alone.
+pub(super) fn adopt(job: &Job, end: &End) -> Result<Artifact, Failure> {
+    let Work::Command(command) = &job.stage().work else {
+        return Err(Failure::new(Cause::Spawn, "this stage runs nothing"));
     };
-    let said = said.map_err(|e| Failure::new(Cause::Spawn, e.to_string()))?;
-    let mut log = said.stdout;
-    log.extend_from_slice(&said.stderr);
+    gather(job, command, end, &job.scratch.join(SAID_FILE))
+}
+
+/// The artifact of a command that has ended: exit 0 alone is no success.
+fn gather(job: &Job, command: &compiled::Command, end: &End, said: &Path) -> Result<Artifact, Failure> {
+    let log = fsio::read_start(said, SAID).unwrap_or_default();
     let fail = |cause: Cause, message: String| Failure { cause, message, log: log.clone() };
-    if !said.exit.ok() {
-        let cause = match (said.exit.timed_out, said.exit.signal) {
-            (true, _) => Cause::Timeout,
-            (false, Some(_)) => Cause::Signal,
-            (false, None) => Cause::Exit,
-        };
-        return Err(fail(
-            cause,
-            format!("`{}` {}{}", argv.join(" "), said.exit.words(), last_line(&said.stderr)),
-        ));
+    let argv = || {
+        let words: Vec<&str> = job.recipe["run"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        words.join(" ")
+    };
+    if let Some(trouble) = &end.trouble {
+        let cause = if end.never { Cause::Spawn } else { Cause::Output };
+        return Err(fail(cause, format!("`{}`: {trouble}", argv())));
     }
-    let parts = collect(job, command, &work).map_err(|message| fail(Cause::Output, message))?;
-    let unconfined = unconfined(&report);
-    let mut artifact = Artifact { parts, outcome: Outcome::Done, used: BTreeMap::new(), unconfined };
+    if end.timed_out || end.code != Some(0) {
+        let (cause, words) = match (end.timed_out, end.code, end.signal) {
+            (true, ..) => (Cause::Timeout, "ran past its time limit".to_owned()),
+            (_, Some(code), _) => (Cause::Exit, format!("exited with code {code}")),
+            (.., Some(signal)) => (Cause::Signal, format!("was killed by signal {signal}")),
+            _ => (Cause::Signal, "ended".to_owned()),
+        };
+        return Err(fail(cause, format!("`{}` {words}{}", argv(), last_line(&log))));
+    }
+    let parts = collect(job, command, &job.scratch.join(WORK)).map_err(|message| fail(Cause::Output, message))?;
+    let unconfined = (!end.unconfined.is_empty()).then(|| end.unconfined.join(", "));
+    let micros = command.cost.as_ref().and_then(|name| bill(&parts, name));
+    let mut artifact = Artifact { parts, outcome: Outcome::Done, used: BTreeMap::new(), unconfined, micros };
     if !log.is_empty() {
         artifact.parts.push((crate::artifact::part::META.to_owned(), PartContent::Bytes(log)));
     }
     Ok(artifact)
 }
 
+/// What a command says that it cost; none when that can't be read.
+fn bill(parts: &[(String, PartContent)], name: &str) -> Option<u64> {
+    let bytes = match &parts.iter().find(|(part, _)| part == name)?.1 {
+        PartContent::Bytes(bytes) => bytes.clone(),
+        PartContent::File(path) => fsio::read_limited(path, 1 << 20).ok()?,
+        PartContent::Tree(_) => return None,
+    };
+    let value: Value = serde_json::from_slice(&bytes).ok()?;
+    Some(compiled::micros(value["usd"].as_f64()?)).filter(|micros| *micros != u64::MAX)
+}
+
 /// The last line that a program said, for a message.
-fn last_line(stderr: &[u8]) -> String {
-    let text = String::from_utf8_lossy(stderr);
+fn last_line(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
     let line = text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or_default();
     if line.is_empty() {
         String::new()
@@ -211,20 +264,33 @@ fn last_line(stderr: &[u8]) -> String {
     }
 }
 
-fn unconfined(report: &Path) -> Option<String> {
-    let bytes = fsio::read_limited(report, 1 << 20).ok();
-    let read: Option<ConfineReport> = bytes.and_then(|b| serde_json::from_slice(&b).ok());
-    match read {
-        Some(report) if report.unconfined.is_empty() => None,
-        Some(report) => Some(report.unconfined.join(", ")),
-        None => Some("files, network".to_owned()),
-    }
-}
-
 /// Puts declared inputs, parts of needs and the task into the working directory.
 fn lay_inputs(job: &Job, work: &Path) -> Result<(), Failure> {
-    for (path, digest) in job.recipe["inputs"].as_object().into_iter().flatten() {
-        let bytes = fsio::read(&job.pipeline.root.join(path))?;
+    let inputs = || job.recipe["inputs"].as_object().into_iter().flatten();
+    let needs = || {
+        let all = job.stage().needs.iter().zip(&job.needs);
+        all.flat_map(|(need, inputs)| inputs.iter().map(move |input| (need, input))).filter_map(|(need, input)| {
+            let folder = place(&job.pipeline.stages[*need].name, &input.extra);
+            Some((input.record.as_ref()?, PathBuf::from(folder)))
+        })
+    };
+    let task = task(&job.pipeline, &job.cell);
+    if let Some(slot) = &job.slot {
+        let mut folders = BTreeSet::new();
+        for (path, _) in inputs() {
+            folders.extend(Path::new(path).ancestors().skip(1).map(Path::to_owned));
+        }
+        for (_, folder) in needs() {
+            folders.extend(folder.ancestors().map(Path::to_owned));
+        }
+        if !task.is_null() {
+            folders.insert(PathBuf::from("in"));
+        }
+        slot.prune(&folders)?;
+    }
+    for (path, digest) in inputs() {
+        let from = job.pipeline.root.join(path);
+        let bytes = fsio::read(&from)?;
         // Inputs are frozen here: what moved since the key was made is not run.
         if digest.as_str() != Some(crate::digest::Digest::of(&bytes).hex().as_str()) {
             return Err(Failure::new(
@@ -232,29 +298,31 @@ fn lay_inputs(job: &Job, work: &Path) -> Result<(), Failure> {
                 format!("input `{path}` changed while the run was going on"),
             ));
         }
-        let target = work.join(path);
-        fsio::write_plain(&target, &bytes)?;
-        if is_executable(&job.pipeline.root.join(path)) {
-            tree::set_executable(&target)?;
+        lay(job, Path::new(path), &bytes)?;
+        if is_executable(&from) {
+            tree::set_executable(&work.join(path))?;
         }
     }
-    for (need, inputs) in job.stage().needs.iter().zip(&job.needs) {
-        for input in inputs {
-            let Some(record) = &input.record else { continue };
-            let folder = work.join(place(&job.pipeline.stages[*need].name, &input.extra));
-            for (name, part) in record.parts.iter().filter(|(n, _)| !is_meta(n)) {
-                let target = folder.join(name);
-                if part.tree {
-                    job.store.restore(&part.digest, &target)?;
-                } else {
-                    fsio::write_plain(&target, &job.store.get(&part.digest)?)?;
-                }
+    for (record, folder) in needs() {
+        for (name, part) in record.parts.iter().filter(|(n, _)| !is_meta(n)) {
+            if part.tree {
+                job.store.restore(&part.digest, &work.join(&folder).join(name))?;
+            } else {
+                lay(job, &folder.join(name), &job.store.get(&part.digest)?)?;
             }
         }
     }
-    let task = task(&job.pipeline, &job.cell);
     if !task.is_null() {
-        fsio::write_plain(&work.join("in/task.json"), &crate::artifact::to_json(&task))?;
+        lay(job, Path::new("in/task.json"), &crate::artifact::to_json(&task))?;
+    }
+    Ok(())
+}
+
+/// Writes a file into the working directory.
+fn lay(job: &Job, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    match &job.slot {
+        Some(slot) => slot.lay(path, bytes)?,
+        None => fsio::write_plain(&job.scratch.join(WORK).join(path), bytes)?,
     }
     Ok(())
 }
@@ -298,7 +366,12 @@ fn collect(
         if output.schema.is_some() || command.metrics.as_ref() == Some(name) {
             check_json(job, command, name, output.schema.as_deref(), &full)?;
         }
-        parts.push((name.clone(), PartContent::File(full)));
+        let content = if meta.len() <= SMALL {
+            PartContent::Bytes(fsio::read(&full).map_err(|e| e.explain())?)
+        } else {
+            PartContent::File(full)
+        };
+        parts.push((name.clone(), content));
     }
     Ok(parts)
 }

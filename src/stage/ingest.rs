@@ -55,7 +55,7 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
     if !log.is_empty() {
         parts.push(("pre-ingest-log".to_owned(), PartContent::Bytes(log)));
     }
-    Ok(Artifact { parts, outcome, used: BTreeMap::new(), unconfined: None })
+    Ok(Artifact { parts, outcome, used: BTreeMap::new(), unconfined: None, micros: None })
 }
 
 async fn work(

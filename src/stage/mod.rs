@@ -23,12 +23,14 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::corpus::Corpus;
+use crate::fsio::slot::Lent;
 use crate::digest::Digest;
 use crate::manifest::axis;
 use crate::manifest::dataset::Question;
 use crate::manifest::pipeline::Cause;
 use crate::plan::compiled::{Arm, Compiled, Repository, Stage, Work};
 use crate::plan::key::Kind;
+use crate::process::Supervisors;
 use crate::store::{Outcome, PartContent, Record, Store, StoreError};
 
 /// Everything that one execution of a node may use.
@@ -47,10 +49,14 @@ pub struct Job {
     pub store: Arc<Store>,
     /// Corpora by repository.
     pub corpora: Arc<BTreeMap<String, Corpus>>,
-    /// A private, empty folder for this attempt.
+    /// A private folder for this attempt; empty, unless it is that of `slot`.
     pub scratch: PathBuf,
+    /// The slot whose folder `scratch` is, for work that shares folders with what came before.
+    pub slot: Option<Arc<Lent>>,
     /// The program itself, for built-in engines and confinement.
     pub exe: PathBuf,
+    /// Run commands.
+    pub supervisors: Arc<Supervisors>,
     /// Marks the processes of this attempt.
     pub marker: String,
     /// Tells the stage to end its children and return.
@@ -82,6 +88,8 @@ pub struct Artifact {
     pub used: BTreeMap<String, Digest>,
     /// What could not be confined.
     pub unconfined: Option<String>,
+    /// What it cost in millionths of a dollar, where it says so.
+    pub micros: Option<u64>,
 }
 
 /// Why an execution produced nothing.
@@ -96,6 +104,19 @@ pub struct Failure {
     pub log: Vec<u8>,
 }
 
+/// What a failed attempt may have spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spent {
+    /// Nothing was started.
+    Nothing,
+    /// It ran and ended; all that was set aside counts.
+    Something,
+    /// Nobody can tell any more.
+    Unknown,
+}
+
+/// The message of a stage whose supervisor was killed.
+const SUPERVISOR_GONE: &str = "the supervisor of the command was killed";
 /// The message of a stage that was told to stop.
 const CANCELLED: &str = "cancelled";
 
@@ -108,6 +129,16 @@ impl Failure {
     #[must_use]
     pub fn cancelled() -> Self {
         Self::new(Cause::Signal, CANCELLED)
+    }
+
+    /// What a failed attempt of a paid stage may have spent.
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        match self.cause {
+            Cause::Spawn => Spent::Nothing,
+            Cause::Signal if self.message == SUPERVISOR_GONE => Spent::Unknown,
+            _ => Spent::Something,
+        }
     }
 
     /// Whether it is [`Self::cancelled`].
@@ -131,7 +162,7 @@ impl From<crate::fsio::FsError> for Failure {
 
 impl Artifact {
     fn done(parts: Vec<(String, PartContent)>) -> Self {
-        Self { parts, outcome: Outcome::Done, used: BTreeMap::new(), unconfined: None }
+        Self { parts, outcome: Outcome::Done, used: BTreeMap::new(), unconfined: None, micros: None }
     }
 }
 
@@ -166,6 +197,15 @@ pub async fn run(job: Arc<Job>) -> Result<Artifact, Failure> {
     }
 }
 
+/// Takes the artifact from the folder of an attempt that has ended without us.
+///
+/// # Errors
+/// When it has none.
+pub async fn adopt(job: Arc<Job>, end: crate::process::End) -> Result<Artifact, Failure> {
+    let taken = tokio::task::spawn_blocking(move || command::adopt(&job, &end)).await;
+    taken.unwrap_or_else(|e| Err(Failure::new(Cause::Signal, format!("the stage ended early: {e}"))))
+}
+
 async fn blocking(job: Arc<Job>, work: fn(&Job) -> Result<Artifact, Failure>) -> Result<Artifact, Failure> {
     tokio::task::spawn_blocking(move || work(&job))
         .await
@@ -173,6 +213,13 @@ async fn blocking(job: Arc<Job>, work: fn(&Job) -> Result<Artifact, Failure>) ->
 }
 
 impl Job {
+    /// Whether processes may be left of it that only their mark tells of: a
+    /// command's are ended by its supervisor, and most other stages start none.
+    #[must_use]
+    pub fn leaves_processes(&self) -> bool {
+        matches!(self.stage().work, Work::Ingest | Work::Warmup | Work::Retrieval { .. })
+    }
+
     fn stage(&self) -> &Stage {
         &self.pipeline.stages[self.stage]
     }

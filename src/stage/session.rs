@@ -279,6 +279,7 @@ pub(super) fn artifact(
         outcome: outcome(facts, replies),
         used: used.into_iter().collect(),
         unconfined: None,
+        micros: None,
     }
 }
 

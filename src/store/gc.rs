@@ -156,7 +156,13 @@ fn pack_has_record(path: &std::path::Path, kept: &BTreeSet<Digest>) -> Result<bo
     let file = fsio::at(fs::File::open(path), "can't read", path)?;
     let mut reader = std::io::BufReader::new(file);
     while let Some((header, _)) = super::pack::read_frame(&mut reader, path)? {
-        if header.kind == super::pack::FrameKind::Record && kept.contains(&header.digest) {
+        let keeps = match header.kind {
+            super::pack::FrameKind::Record => kept.contains(&header.digest),
+            // What was spent is never forgotten.
+            super::pack::FrameKind::Ledger => true,
+            super::pack::FrameKind::Object => false,
+        };
+        if keeps {
             return Ok(true);
         }
     }

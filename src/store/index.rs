@@ -6,12 +6,13 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
+use super::ledger::StagedEntry;
 use super::object::{Found, loose_path, pack_path};
 use super::pack::{self, FrameKind, HEADER, Header, PackWriter, Placed};
 use super::record::{Outcome, Record};
-use super::{Published, StoreError};
+use super::StoreError;
 use crate::digest::Digest;
 use crate::fsio;
 
@@ -27,13 +28,23 @@ CREATE TABLE IF NOT EXISTS records (
 CREATE UNIQUE INDEX IF NOT EXISTS one_accepted ON records (key) WHERE accepted = 1;
 CREATE INDEX IF NOT EXISTS by_key ON records (key);
 CREATE INDEX IF NOT EXISTS by_cell ON records (pipeline, node);
+CREATE TABLE IF NOT EXISTS ledger (
+  digest BLOB PRIMARY KEY, key BLOB NOT NULL, body TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spend (
+  key BLOB NOT NULL, run TEXT NOT NULL, attempt INTEGER NOT NULL, pipeline TEXT NOT NULL,
+  at INTEGER NOT NULL, micros INTEGER NOT NULL, last TEXT NOT NULL, PRIMARY KEY (key, run, attempt)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS spend_by_pipeline ON spend (pipeline, run);
+CREATE TABLE IF NOT EXISTS fences (key BLOB PRIMARY KEY, run TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS home (inode INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS packs (id TEXT PRIMARY KEY, taken INTEGER NOT NULL) WITHOUT ROWID;
 ";
 /// Raised when the tables change; an index of another version is rebuilt.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 pub(super) struct Index {
-    db: Connection,
+    pub(super) db: Connection,
 }
 
 /// A record that is written but not yet in the index.
@@ -45,13 +56,32 @@ pub(super) struct Staged {
 impl Index {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         match Self::try_open(path) {
-            Ok(index) => Ok(index),
+            Ok(index) if index.is_at_home(path)? => Ok(index),
+            // A copy of a store that was written to meanwhile: the copied index may be of two
+            // moments. Packs and journals are not, being appended to only.
+            Ok(index) => {
+                drop(index);
+                set_aside(path)?;
+                Self::try_open(path)
+            }
             Err(StoreError::Sql(error)) if is_damage(&error) => {
                 set_aside(path)?;
                 Self::try_open(path)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether this is the file in which the index was made, not a copy of it.
+    fn is_at_home(&self, path: &Path) -> Result<bool, StoreError> {
+        use std::os::unix::fs::MetadataExt;
+        let inode = as_i64(fsio::at(fs::metadata(path), "can't look at", path)?.ino());
+        let known: Option<i64> =
+            self.db.query_row("SELECT inode FROM home", [], |row| row.get(0)).optional()?;
+        if known.is_none() {
+            self.db.execute("INSERT INTO home (inode) VALUES (?1)", [inode])?;
+        }
+        Ok(known.is_none_or(|known| known == inode))
     }
 
     fn try_open(path: &Path) -> Result<Self, StoreError> {
@@ -64,7 +94,8 @@ impl Index {
         let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version != VERSION {
             db.execute_batch(
-                "DROP TABLE IF EXISTS objects; DROP TABLE IF EXISTS records; DROP TABLE IF EXISTS packs;",
+                "DROP TABLE IF EXISTS objects; DROP TABLE IF EXISTS records; DROP TABLE IF EXISTS packs;
+                 DROP TABLE IF EXISTS ledger; DROP TABLE IF EXISTS spend; DROP TABLE IF EXISTS fences; DROP TABLE IF EXISTS home;",
             )?;
             db.execute_batch(SCHEMA)?;
             db.pragma_update(None, "user_version", VERSION)?;
@@ -85,7 +116,7 @@ impl Index {
             }
         }
         packs.sort();
-        let mut found: Vec<(String, u64, Vec<Placed>, Vec<Staged>)> = Vec::new();
+        let mut found: Vec<Scanned> = Vec::new();
         for path in packs {
             let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let taken: u64 = self
@@ -102,14 +133,17 @@ impl Index {
         if found.is_empty() && loose.is_empty() {
             return Ok(());
         }
-        let tx = self.db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let tx = self.begin()?;
         for placed in &loose {
             insert_object(&tx, placed)?;
         }
         let mut records = Vec::new();
-        for (id, end, placed, staged) in found {
+        for Scanned { id, end, placed, staged, ledger } in found {
             for one in &placed {
                 insert_object(&tx, one)?;
+            }
+            for one in &ledger {
+                insert_ledger(&tx, one)?;
             }
             records.extend(staged);
             tx.execute(
@@ -127,31 +161,23 @@ impl Index {
         Ok(())
     }
 
-    /// Makes written frames and records known.
-    pub(super) fn commit(
-        &mut self,
-        writer: &mut PackWriter,
-        staged: &[Staged],
-    ) -> Result<Vec<Published>, StoreError> {
-        let tx = self.db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        for placed in &writer.fresh {
-            if placed.header.kind == FrameKind::Object {
-                insert_object(&tx, placed)?;
-            }
-        }
-        let mut out = Vec::with_capacity(staged.len());
-        for one in staged {
-            let accepted = insert_record(&tx, one)?;
-            out.push(Published { record: one.record.clone(), digest: one.digest, accepted });
-        }
-        tx.execute(
-            "INSERT INTO packs (id, taken) VALUES (?1, ?2)
-             ON CONFLICT (id) DO UPDATE SET taken = MAX(taken, excluded.taken)",
-            params![writer.id(), as_i64(writer.end())],
-        )?;
+    /// Begins a change; other writers wait, readers don't.
+    pub(super) fn begin(&mut self) -> Result<Transaction<'_>, StoreError> {
+        Ok(self.db.transaction_with_behavior(TransactionBehavior::Immediate)?)
+    }
+
+    /// Makes frames known that were written outside any record.
+    pub(super) fn commit(&mut self, writer: &mut PackWriter) -> Result<(), StoreError> {
+        let tx = self.begin()?;
+        took(&tx, writer)?;
         tx.commit()?;
-        writer.fresh.clear();
-        Ok(out)
+        writer.indexed();
+        Ok(())
+    }
+
+    /// A number that changes when another process has changed the index.
+    pub(super) fn version(&self) -> Result<i64, StoreError> {
+        Ok(self.db.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
     }
 
     pub(super) fn object(&self, digest: &Digest) -> Result<Option<Found>, StoreError> {
@@ -205,6 +231,15 @@ impl Index {
         )
     }
 
+    /// The newest accepted record of a cell that was paid for.
+    pub(super) fn paid_of_cell(&self, pipeline: &str, node: &str) -> Result<Option<Record>, StoreError> {
+        self.one(
+            "SELECT body FROM records WHERE pipeline = ?1 AND node = ?2 AND accepted = 1
+             AND json_extract(body, '$.usd') IS NOT NULL ORDER BY ended DESC, id DESC LIMIT 1",
+            &[&pipeline, &node],
+        )
+    }
+
     pub(super) fn attempts(&self, key: &Digest) -> Result<Vec<Record>, StoreError> {
         let mut query =
             self.db.prepare_cached("SELECT body FROM records WHERE key = ?1 ORDER BY ended, id")?;
@@ -249,9 +284,14 @@ impl Index {
         Ok(())
     }
 
-    pub(super) fn integrity(&self) -> Result<Option<String>, StoreError> {
-        let word: String = self.db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-        Ok((word != "ok").then_some(word))
+    /// What is wrong with the database; none when nothing is.
+    pub(super) fn integrity(&self) -> Option<String> {
+        let word = self.db.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0));
+        match word {
+            Ok(word) if word == "ok" => None,
+            Ok(word) => Some(word),
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     fn one(&self, sql: &str, args: &[&dyn rusqlite::ToSql]) -> Result<Option<Record>, StoreError> {
@@ -274,7 +314,7 @@ fn is_damage(error: &rusqlite::Error) -> bool {
 }
 
 /// Moves a damaged index away; it stays for whoever wants to look at it.
-fn set_aside(path: &Path) -> Result<(), StoreError> {
+pub(super) fn set_aside(path: &Path) -> Result<(), StoreError> {
     for suffix in ["", "-wal", "-shm"] {
         let from = PathBuf::from(format!("{}{suffix}", path.display()));
         if from.exists() {
@@ -284,18 +324,25 @@ fn set_aside(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The sound frames of a pack from an offset on, and where the last of them ends.
-pub(super) fn scan_pack(
-    path: &Path,
-    id: String,
-    from: u64,
-) -> Result<(String, u64, Vec<Placed>, Vec<Staged>), StoreError> {
+/// What a pack holds from an offset on.
+#[derive(Default)]
+pub(super) struct Scanned {
+    pub(super) id: String,
+    /// Where the last sound frame ends.
+    pub(super) end: u64,
+    pub(super) placed: Vec<Placed>,
+    pub(super) staged: Vec<Staged>,
+    pub(super) ledger: Vec<StagedEntry>,
+}
+
+/// The sound frames of a pack from an offset on.
+pub(super) fn scan_pack(path: &Path, id: String, from: u64) -> Result<Scanned, StoreError> {
     use std::io::{BufReader, Seek, SeekFrom};
     let file = fsio::at(File::open(path), "can't read", path)?;
     let mut left = fsio::at(file.metadata(), "can't look at", path)?.len().saturating_mul(pack::SEARCH);
     let mut reader = BufReader::with_capacity(1 << 20, file);
     fsio::at(reader.seek(SeekFrom::Start(from)), "can't read", path)?;
-    let (mut placed, mut staged, mut offset) = (Vec::new(), Vec::new(), from);
+    let mut out = Scanned { id, end: from, ..Scanned::default() };
     loop {
         let frame = pack::read_frame(&mut reader, path)?.and_then(|(header, payload)| {
             let length = (HEADER + payload.len()) as u64;
@@ -303,21 +350,29 @@ pub(super) fn scan_pack(
         });
         let Some((header, body, length)) = frame else {
             // Damaged, or the torn end that a crash leaves: what is sound behind it still counts.
-            let Some(next) = pack::resync(path, offset + 1, &mut left)? else { break };
+            let Some(next) = pack::resync(path, out.end + 1, &mut left)? else { break };
             fsio::at(reader.seek(SeekFrom::Start(next)), "can't read", path)?;
-            offset = next;
+            out.end = next;
             continue;
         };
-        if header.kind == FrameKind::Record {
-            if let Ok(record) = serde_json::from_slice::<Record>(&body) {
-                staged.push(Staged { record, digest: header.digest });
+        match header.kind {
+            FrameKind::Record => {
+                if let Ok(record) = serde_json::from_slice::<Record>(&body) {
+                    out.staged.push(Staged { record, digest: header.digest });
+                }
             }
-        } else {
-            placed.push(Placed { header, pack: Some(id.clone()), offset });
+            FrameKind::Ledger => {
+                if let Ok(entry) = serde_json::from_slice(&body) {
+                    out.ledger.push(StagedEntry { entry, digest: header.digest });
+                }
+            }
+            FrameKind::Object => {
+                out.placed.push(Placed { header, pack: Some(out.id.clone()), offset: out.end });
+            }
         }
-        offset += length;
+        out.end += length;
     }
-    Ok((id, offset, placed, staged))
+    Ok(out)
 }
 
 fn scan_loose(root: &Path) -> Result<Vec<Placed>, StoreError> {
@@ -354,6 +409,56 @@ fn insert_object(db: &Connection, placed: &Placed) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Makes the frames of a writer known.
+pub(super) fn took(tx: &Connection, writer: &PackWriter) -> Result<(), StoreError> {
+    for placed in writer.fresh() {
+        if placed.header.kind == FrameKind::Object {
+            insert_object(tx, placed)?;
+        }
+    }
+    tx.prepare_cached(
+        "INSERT INTO packs (id, taken) VALUES (?1, ?2)
+         ON CONFLICT (id) DO UPDATE SET taken = MAX(taken, excluded.taken)",
+    )?
+    .execute(params![writer.id(), as_i64(writer.end())])?;
+    Ok(())
+}
+
+/// Whether another run than this has taken a key over.
+pub(super) fn fenced(tx: &Connection, key: &Digest, run: &str) -> Result<bool, StoreError> {
+    let mut query = tx.prepare_cached("SELECT 1 FROM fences WHERE key = ?1 AND run <> ?2")?;
+    Ok(query.exists(params![key.bytes().as_slice(), run])?)
+}
+
+/// Makes an entry of the ledger known.
+pub(super) fn insert_ledger(tx: &Connection, one: &StagedEntry) -> Result<(), StoreError> {
+    let body = serde_json::to_string(&one.entry)
+        .map_err(|e| StoreError::Unreadable { what: "an entry of ours".to_owned(), why: e.to_string() })?;
+    let entry = &one.entry;
+    let fresh = tx
+        .prepare_cached("INSERT OR IGNORE INTO ledger (digest, key, body) VALUES (?1, ?2, ?3)")?
+        .execute(params![one.digest.bytes().as_slice(), entry.key.bytes().as_slice(), body])?;
+    if fresh == 0 {
+        return Ok(());
+    }
+    // The last word on an attempt counts; of two of one moment, the one that is further on.
+    tx.prepare_cached(
+        "INSERT INTO spend (key, run, attempt, pipeline, at, micros, last) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT (key, run, attempt) DO UPDATE
+         SET at = excluded.at, micros = excluded.micros, last = excluded.last WHERE excluded.at >= at",
+    )?
+    .execute(params![
+        entry.key.bytes().as_slice(),
+        entry.run,
+        entry.attempt,
+        entry.pipeline,
+        entry.rank(),
+        as_i64(entry.micros()),
+        body
+    ])?;
+    Ok(())
+}
+
 fn object(db: &Connection, digest: &Digest) -> Result<Option<Found>, StoreError> {
     let mut query = db.prepare_cached("SELECT pack, offset, size FROM objects WHERE digest = ?1")?;
     let found = query
@@ -384,7 +489,7 @@ fn complete(db: &Connection, record: &Record) -> Result<bool, StoreError> {
 }
 
 /// Inserts a record; true when it is the accepted one of its key.
-fn insert_record(db: &Connection, staged: &Staged) -> Result<bool, StoreError> {
+pub(super) fn insert_record(db: &Connection, staged: &Staged) -> Result<bool, StoreError> {
     let record = &staged.record;
     let body = serde_json::to_string(record)
         .map_err(|e| StoreError::Unreadable { what: "a record of ours".to_owned(), why: e.to_string() })?;

@@ -7,12 +7,16 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::StoreError;
-use crate::clock::{self, Clock};
+use crate::clock::{self, Clock, Stopwatch};
 use crate::digest::Digest;
 use crate::event::{Event, Line};
 use crate::fsio;
+
+/// What a journal tells that is not synced may be lost in a power cut; what it tells of is in the store.
+const A_WHILE_MS: f64 = 1000.0;
 
 /// Writes the journal of one run.
 pub struct JournalWriter {
@@ -24,6 +28,7 @@ pub struct JournalWriter {
     pending: Vec<u8>,
     /// Something was written since the last sync.
     dirty: bool,
+    synced: Stopwatch,
 }
 
 /// A journal as read.
@@ -57,7 +62,7 @@ impl JournalWriter {
         let _ = file.lock();
         fsio::sync_dir(&dir)?;
         fsio::sync_dir(&runs)?;
-        Ok(Self { run, path, file, seq: 0, clock, pending: Vec::new(), dirty: false })
+        Ok(Self { run, path, file, seq: 0, clock, pending: Vec::new(), dirty: false, synced: Stopwatch::start() })
     }
 
     /// The run's id.
@@ -100,8 +105,24 @@ impl JournalWriter {
         if self.dirty {
             fsio::at(self.file.sync_data(), "can't sync", &self.path)?;
             self.dirty = false;
+            self.synced = Stopwatch::start();
         }
         Ok(())
+    }
+
+    /// Writes what was added, and syncs it when the last sync was a while ago.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn sync_in_a_while(&mut self) -> Result<(), StoreError> {
+        self.write()?;
+        if self.synced.ms() > A_WHILE_MS { self.sync() } else { Ok(()) }
+    }
+
+    /// A sign of life for other runs: the journal's time of change.
+    pub fn beat(&self) {
+        // Without it others may only take this run for silent, which costs work, not results.
+        let _ = self.file.set_modified(SystemTime::now());
     }
 }
 
@@ -142,6 +163,12 @@ impl Journal {
         Some(file.try_lock_shared().is_err())
     }
 
+    /// When a run gave its last sign of life, as far as the file system knows.
+    #[must_use]
+    pub fn last_beat(root: &Path, run: &str) -> Option<SystemTime> {
+        fs::metadata(root.join("runs").join(run).join("journal.jsonl")).ok()?.modified().ok()
+    }
+
     /// Ids of all runs, oldest first.
     ///
     /// # Errors
@@ -165,6 +192,55 @@ impl Journal {
         keyed.sort();
         Ok(keyed.into_iter().map(|(_, run)| run).collect())
     }
+}
+
+/// Reads a journal as it grows.
+pub struct Tail {
+    file: File,
+    rest: Vec<u8>,
+}
+
+impl Tail {
+    /// From the beginning of a run's journal.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn open(root: &Path, run: &str) -> Result<Self, StoreError> {
+        let path = root.join("runs").join(run).join("journal.jsonl");
+        Ok(Self { file: fsio::at(File::open(&path), "can't read", &path)?, rest: Vec::new() })
+    }
+
+    /// The whole lines that were added since the last call.
+    pub fn more(&mut self) -> Vec<Line> {
+        // What can't be read now is read by the next call.
+        let _ = self.file.read_to_end(&mut self.rest);
+        let whole = self.rest.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let lines: Vec<u8> = self.rest.drain(..whole).collect();
+        lines.split(|b| *b == b'\n').filter_map(parse_line).collect()
+    }
+}
+
+/// The file by which a run is asked to stop.
+fn wish_path(root: &Path, run: &str) -> PathBuf {
+    root.join("runs").join(run).join("cancel")
+}
+
+/// Asks a run to stop, by a file: processes of other containers see it, too.
+/// Gives the step: 1, running nodes finish; 2, they are ended.
+///
+/// # Errors
+/// When the store can't be written.
+pub fn wish_to_stop(root: &Path, run: &str) -> Result<u8, StoreError> {
+    let step = if wished(root, run) == 0 { 1 } else { 2 };
+    fsio::write_atomic(&wish_path(root, run), format!("{step}\n").as_bytes(), fsio::Durability::Cached)?;
+    Ok(step)
+}
+
+/// The step to which a run is asked to stop; 0 when it isn't.
+#[must_use]
+pub fn wished(root: &Path, run: &str) -> u8 {
+    let said = fsio::read_limited(&wish_path(root, run), 16).unwrap_or_default();
+    std::str::from_utf8(&said).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Time of a journal's first line.

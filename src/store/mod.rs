@@ -7,6 +7,8 @@
 //!   objects/ab/cdef...     large objects, one file each
 //!   runs/RUN/journal.jsonl one journal per run
 //!   index.sqlite           answers without opening objects; rebuilt from the rest
+//!   attempts/              folders of paid attempts, until they are settled
+//!   leases.lock            one byte per key that is worked on; always empty
 //!   cache/  tmp/           can be deleted at any time
 //! ```
 //!
@@ -18,6 +20,8 @@
 mod gc;
 mod index;
 pub mod journal;
+mod lease;
+pub mod ledger;
 mod object;
 mod pack;
 pub mod record;
@@ -67,6 +71,12 @@ pub enum StoreError {
         /// File that holds it.
         place: String,
     },
+    /// Another run has taken a node over; what this one does for it doesn't count.
+    #[error("`{0}` was taken over by another run, since this one gave no sign of life")]
+    Fenced(String),
+    /// What it could cost at most is more than what may still be spent.
+    #[error("`{0}` could pass the budget")]
+    Budget(String),
     /// Nothing can be deleted while a run is going on.
     #[error("run {0} is going on in this store; delete when it has ended")]
     Busy(String),
@@ -89,6 +99,8 @@ pub struct Publication {
     pub recipe: Vec<u8>,
     /// Parts by name.
     pub parts: Vec<(String, PartContent)>,
+    /// What the ledger says of it from now on.
+    pub ledger: Option<ledger::Entry>,
 }
 
 /// Content of a part.
@@ -111,6 +123,8 @@ pub struct Published {
     pub digest: Digest,
     /// False when another result had been accepted for the key before.
     pub accepted: bool,
+    /// Another run has taken the node over: nothing was published.
+    pub fenced: bool,
 }
 
 /// An open store.
@@ -118,7 +132,15 @@ pub struct Store {
     root: PathBuf,
     index: Mutex<Index>,
     writer: Mutex<Option<PackWriter>>,
+    leases: fsio::ByteLocks,
     origin: String,
+    /// Holds the index of a store that can only be read.
+    _aside: Option<tempfile::TempDir>,
+}
+
+/// Whether a disk can't be written, whoever asks.
+fn is_read_only(error: &FsError) -> bool {
+    matches!(error.source.kind(), std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied)
 }
 
 impl Store {
@@ -142,7 +164,7 @@ impl Store {
             fsio::write_atomic(&format, FORMAT.as_bytes(), Durability::Synced)?;
             fsio::write_atomic(&root.join(".gitignore"), b"*\n", Durability::Cached)?;
         }
-        for folder in ["packs", "objects", "runs", "cache", "tmp"] {
+        for folder in ["packs", "objects", "runs", "cache", "tmp", "attempts"] {
             fsio::create_dir(&root.join(folder))?;
         }
         let origin = Self::origin_of(root)?;
@@ -152,7 +174,8 @@ impl Store {
         let mut index = Index::open(&root.join("index.sqlite"))?;
         index.take_in(root)?;
         drop(opening);
-        Ok(Self { root: root.to_owned(), index: Mutex::new(index), writer: Mutex::new(None), origin })
+        let leases = fsio::ByteLocks::open(&root.join("leases.lock"))?;
+        Ok(Self { root: root.to_owned(), index: Mutex::new(index), writer: Mutex::new(None), leases, origin, _aside: None })
     }
 
     /// Opens the store in `root` if there is one.
@@ -160,7 +183,34 @@ impl Store {
     /// # Errors
     /// See [`Self::open`].
     pub fn open_existing(root: &Path) -> Result<Option<Self>, StoreError> {
-        if root.join("format").exists() { Self::open(root).map(Some) } else { Ok(None) }
+        if !root.join("format").exists() {
+            return Ok(None);
+        }
+        match Self::open(root) {
+            Err(StoreError::Fs(error)) if is_read_only(&error) => Self::open_to_read(root).map(Some),
+            other => other.map(Some),
+        }
+    }
+
+    /// Opens a store on a disk that can't be written: its index is made anew in a folder of its own.
+    fn open_to_read(root: &Path) -> Result<Self, StoreError> {
+        let aside = tempfile::Builder::new().prefix("proofline-").tempdir();
+        let aside = fsio::at(aside, "can't make a folder in", &std::env::temp_dir())?;
+        let mut index = Index::open(&aside.path().join("index.sqlite"))?;
+        index.take_in(root)?;
+        let origin = String::from_utf8_lossy(&fsio::read_limited(&root.join("origin"), 256)?).trim().to_owned();
+        let leases = fsio::ByteLocks::open(&aside.path().join("leases.lock"))?;
+        let (index, writer) = (Mutex::new(index), Mutex::new(None));
+        Ok(Self { root: root.to_owned(), index, writer, leases, origin, _aside: Some(aside) })
+    }
+
+    /// Puts the index aside and makes it anew from packs, objects and journals.
+    fn rebuild_index(&self) -> Result<(), StoreError> {
+        let path = self.root.join("index.sqlite");
+        let mut index = self.index();
+        index::set_aside(&path)?;
+        *index = Index::open(&path)?;
+        index.take_in(&self.root)
     }
 
     fn origin_of(root: &Path) -> Result<String, StoreError> {
@@ -192,6 +242,20 @@ impl Store {
     #[must_use]
     pub fn tmp(&self) -> PathBuf {
         self.root.join("tmp")
+    }
+
+    /// A folder for paid attempts: kept until they are settled.
+    #[must_use]
+    pub fn attempts_dir(&self) -> PathBuf {
+        self.root.join("attempts")
+    }
+
+    /// A number that changes when another process has changed the index.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn version(&self) -> Result<i64, StoreError> {
+        self.index().version()
     }
 
     /// This store's name as an origin of records.
@@ -236,6 +300,14 @@ impl Store {
         self.index().newest_of_cell(pipeline, node)
     }
 
+    /// The newest accepted record of a cell that was paid for.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn paid_of_cell(&self, pipeline: &str, node: &str) -> Result<Option<Record>, StoreError> {
+        self.index().paid_of_cell(pipeline, node)
+    }
+
     /// All attempts of a key, oldest first.
     ///
     /// # Errors
@@ -244,23 +316,42 @@ impl Store {
         self.index().attempts(key)
     }
 
-    /// Publishes results: objects, records, one sync, then the index.
+    /// Publishes results: objects, records, one sync, then the index. What
+    /// another run has taken over meanwhile is left out.
     ///
     /// # Errors
     /// When the file system or the index fails; then none of the batch is accepted.
     pub fn publish(&self, batch: Vec<Publication>) -> Result<Vec<Published>, StoreError> {
-        let mut guard = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let writer = match guard.as_mut() {
-            Some(writer) => writer,
-            None => guard.insert(PackWriter::create(&self.root)?),
-        };
         let mut staged = Vec::with_capacity(batch.len());
+        let mut guard = self.writer();
+        let writer = self.opened(&mut guard)?;
         for publication in batch {
             staged.push(self.stage(writer, publication)?);
         }
-        writer.sync()?;
         let mut index = self.index();
-        index.commit(writer, &staged)
+        // From here on nobody can take anything over.
+        let tx = index.begin()?;
+        let mut out = Vec::with_capacity(staged.len());
+        let mut entries = Vec::new();
+        for (one, entry) in &staged {
+            let fenced = index::fenced(&tx, &one.record.key, &one.record.run)?;
+            if !fenced {
+                object::append_record(writer, one)?;
+                entries.extend(entry.as_ref().map(|entry| ledger::stage(writer, entry)));
+            }
+            out.push(Published { record: one.record.clone(), digest: one.digest, accepted: false, fenced });
+        }
+        writer.sync()?;
+        index::took(&tx, writer)?;
+        for entry in &entries {
+            index::insert_ledger(&tx, entry)?;
+        }
+        for ((one, _), published) in staged.iter().zip(&mut out) {
+            published.accepted = !published.fenced && index::insert_record(&tx, one)?;
+        }
+        tx.commit()?;
+        writer.indexed();
+        Ok(out)
     }
 
     /// Stores bytes as an object outside any record (logs, run manifests).
@@ -268,14 +359,13 @@ impl Store {
     /// # Errors
     /// When the file system or the index fails.
     pub fn put(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
-        let mut guard = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let writer = match guard.as_mut() {
-            Some(writer) => writer,
-            None => guard.insert(PackWriter::create(&self.root)?),
-        };
+        let mut guard = self.writer();
+        let writer = self.opened(&mut guard)?;
         let digest = self.put_object(writer, bytes)?;
-        writer.sync()?;
-        self.index().commit(writer, &[])?;
+        if !writer.fresh().is_empty() {
+            writer.sync()?;
+            self.index().commit(writer)?;
+        }
         Ok(digest)
     }
 
@@ -286,16 +376,34 @@ impl Store {
         if Digest::of(&body) != digest {
             return Ok(false);
         }
-        let mut guard = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let writer = match guard.as_mut() {
-            Some(writer) => writer,
-            None => guard.insert(PackWriter::create(&self.root)?),
-        };
-        let (header, payload) = pack::frame(pack::FrameKind::Record, digest, &body);
-        writer.append(header, &payload);
-        writer.sync()?;
-        self.index().commit(writer, &[])?;
-        Ok(true)
+        self.with_writer(|writer, index| {
+            let (header, payload) = pack::frame(pack::FrameKind::Record, digest, &body);
+            writer.append(header, &payload);
+            writer.sync()?;
+            index.commit(writer)?;
+            Ok(true)
+        })
+    }
+
+    fn with_writer<T>(
+        &self,
+        work: impl FnOnce(&mut PackWriter, &mut Index) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut guard = self.writer();
+        let writer = self.opened(&mut guard)?;
+        work(writer, &mut self.index())
+    }
+
+    fn writer(&self) -> std::sync::MutexGuard<'_, Option<PackWriter>> {
+        self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// This process's pack, made when it is first written to.
+    fn opened<'a>(&self, writer: &'a mut Option<PackWriter>) -> Result<&'a mut PackWriter, StoreError> {
+        match writer {
+            Some(writer) => Ok(writer),
+            None => Ok(writer.insert(PackWriter::create(&self.root)?)),
+        }
     }
 
     fn index(&self) -> std::sync::MutexGuard<'_, Index> {

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::index::Staged;
+use super::ledger::Entry;
 use super::pack::{self, FrameKind, LARGE, PackWriter, Placed};
-use super::record::PartRef;
+use super::record::{PartRef, Record};
 use super::{PartContent, Publication, Store, StoreError};
 use crate::digest::Digest;
 use crate::fsio::tree::{self, Node, Tree};
@@ -67,12 +68,13 @@ impl Store {
         Ok(tree)
     }
 
+    /// Puts the objects of a publication into the pack; its record comes later.
     pub(super) fn stage(
         &self,
         writer: &mut PackWriter,
         publication: Publication,
-    ) -> Result<Staged, StoreError> {
-        let Publication { mut record, recipe, parts } = publication;
+    ) -> Result<(Staged, Option<Entry>), StoreError> {
+        let Publication { mut record, recipe, parts, ledger } = publication;
         record.recipe = self.put_object(writer, &recipe)?;
         for (name, content) in parts {
             let part = match content {
@@ -106,14 +108,8 @@ impl Store {
             };
             record.parts.insert(name, part);
         }
-        let body = serde_json::to_vec(&record).map_err(|e| StoreError::Unreadable {
-            what: "a record of ours".to_owned(),
-            why: e.to_string(),
-        })?;
-        let digest = Digest::of(&body);
-        let (header, payload) = pack::frame(FrameKind::Record, digest, &body);
-        writer.append(header, &payload);
-        Ok(Staged { record, digest })
+        let digest = Digest::of(&body_of(&record)?);
+        Ok((Staged { record, digest }, ledger))
     }
 
     fn present(&self, writer: &PackWriter, digest: &Digest) -> Result<bool, StoreError> {
@@ -136,6 +132,18 @@ impl Store {
         }
         Ok(digest)
     }
+}
+
+/// Puts a record into the pack; durable after the pack's sync.
+pub(super) fn append_record(writer: &mut PackWriter, staged: &Staged) -> Result<(), StoreError> {
+    let (header, payload) = pack::frame(FrameKind::Record, staged.digest, &body_of(&staged.record)?);
+    writer.append(header, &payload);
+    Ok(())
+}
+
+fn body_of(record: &Record) -> Result<Vec<u8>, StoreError> {
+    serde_json::to_vec(record)
+        .map_err(|e| StoreError::Unreadable { what: "a record of ours".to_owned(), why: e.to_string() })
 }
 
 pub(super) fn pack_path(root: &Path, id: &str) -> PathBuf {

@@ -4,6 +4,7 @@
 //! plain bytes, payload. Reading stops at the first frame that isn't whole,
 //! which only the crash of its writer can leave behind.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,8 @@ const MAX: u64 = 1 << 40;
 pub(super) enum FrameKind {
     Object,
     Record,
+    /// An entry of the ledger.
+    Ledger,
 }
 
 /// A frame's header.
@@ -44,6 +47,7 @@ impl Header {
         out[4] = match self.kind {
             FrameKind::Object => b'O',
             FrameKind::Record => b'R',
+            FrameKind::Ledger => b'L',
         };
         out[5] = u8::from(self.zstd);
         out[8..16].copy_from_slice(&self.raw.to_le_bytes());
@@ -59,6 +63,7 @@ impl Header {
         let kind = match bytes[4] {
             b'O' => FrameKind::Object,
             b'R' => FrameKind::Record,
+            b'L' => FrameKind::Ledger,
             _ => return None,
         };
         let number = |from: usize| {
@@ -133,7 +138,9 @@ pub(super) struct PackWriter {
     end: u64,
     buffer: Vec<u8>,
     /// Frames that are written but not yet in the index.
-    pub(super) fresh: Vec<Placed>,
+    fresh: Vec<Placed>,
+    /// Objects among them.
+    known: HashSet<Digest>,
 }
 
 impl PackWriter {
@@ -149,7 +156,7 @@ impl PackWriter {
         })?;
         fsio::sync_dir(&folder)?;
         let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { id, file, end: 0, buffer: Vec::new(), fresh: Vec::new() })
+        Ok(Self { id, file, end: 0, buffer: Vec::new(), fresh: Vec::new(), known: HashSet::new() })
     }
 
     pub(super) fn id(&self) -> &str {
@@ -161,18 +168,32 @@ impl PackWriter {
     }
 
     pub(super) fn has(&self, digest: &Digest) -> bool {
-        self.fresh.iter().any(|p| p.header.digest == *digest && p.header.kind == FrameKind::Object)
+        self.known.contains(digest)
     }
 
     pub(super) fn append(&mut self, header: Header, payload: &[u8]) {
         self.buffer.extend_from_slice(&header.encode());
         self.buffer.extend_from_slice(payload);
-        self.fresh.push(Placed { header, pack: Some(self.id.clone()), offset: self.end });
+        self.note(Placed { header, pack: Some(self.id.clone()), offset: self.end });
         self.end += (HEADER + payload.len()) as u64;
     }
 
     pub(super) fn note(&mut self, placed: Placed) {
+        if placed.header.kind == FrameKind::Object {
+            self.known.insert(placed.header.digest);
+        }
         self.fresh.push(placed);
+    }
+
+    /// Frames that are not in the index yet.
+    pub(super) fn fresh(&self) -> &[Placed] {
+        &self.fresh
+    }
+
+    /// Everything written so far is in the index.
+    pub(super) fn indexed(&mut self) {
+        self.fresh.clear();
+        self.known.clear();
     }
 
     pub(super) fn sync(&mut self) -> Result<(), StoreError> {

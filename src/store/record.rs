@@ -46,6 +46,9 @@ pub struct Record {
     /// What could not be confined, for a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unconfined: Option<String>,
+    /// Why an answer that was made from another recipe stands for this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blessed: Option<String>,
     /// Cost in US dollars as a decimal text; none where nothing was paid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usd: Option<String>,

@@ -45,10 +45,12 @@ impl Store {
     /// When the store can't be read at all.
     pub fn verify(&self, full: bool) -> Result<VerifyReport, StoreError> {
         let mut report = VerifyReport::default();
-        let index = self.index();
-        if let Some(word) = index.integrity()? {
-            report.problems.push(Problem { kind: "damaged-index", where_: word, key: None, repaired: false });
+        if let Some(word) = self.index().integrity() {
+            // All that it knew is in packs and journals.
+            self.rebuild_index()?;
+            report.problems.push(Problem { kind: "damaged-index", where_: word, key: None, repaired: true });
         }
+        let index = self.index();
         let records = index.records()?;
         let mut bad: BTreeSet<Digest> = BTreeSet::new();
         for (digest, found) in index.objects()? {
@@ -118,8 +120,8 @@ impl Store {
         for id in packs {
             // A pack that is gone holds none.
             let path = super::object::pack_path(self.root(), id);
-            if let Ok((.., staged)) = super::index::scan_pack(&path, id.clone(), 0) {
-                sound.extend(staged.iter().map(|one| one.digest));
+            if let Ok(scanned) = super::index::scan_pack(&path, id.clone(), 0) {
+                sound.extend(scanned.staged.iter().map(|one| one.digest));
             }
         }
         for (digest, record) in records.iter().filter(|(digest, _)| !sound.contains(digest)) {

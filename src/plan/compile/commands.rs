@@ -77,6 +77,7 @@ pub(super) fn read(
     }
     forgotten_inputs(cx, wire, &path);
     metrics(cx, name, wire, &path, outputs);
+    cost(cx, name, wire, &path);
     Command {
         run: wire.run.clone(),
         inputs: wire.inputs.clone(),
@@ -84,6 +85,7 @@ pub(super) fn read(
         env: wire.env.clone(),
         secrets: wire.secrets.clone(),
         metrics: wire.metrics.clone(),
+        cost: wire.cost.clone(),
         network: wire.network,
     }
 }
@@ -322,4 +324,24 @@ fn schema(cx: &mut Cx<'_>, file: &str, path: &KeyPath) -> Option<Value> {
     let message = format!("`{}` is no JSON Schema: {problem}", short(file));
     cx.error("bad-schema", message, cx.at(path), help);
     None
+}
+
+/// The output that says what a command cost must be one that it declares.
+fn cost(cx: &mut Cx<'_>, name: &str, wire: &pipeline::Stage, path: &KeyPath) {
+    let Some(cost) = &wire.cost else { return };
+    if wire.effect != Some(pipeline::Effect::Paid) {
+        let place = cx.key(&path.key("cost"));
+        let help = "leave it out, or set `effect = \"paid\"`";
+        cx.error("misplaced-key", format!("`{name}` costs nothing"), place, help);
+    } else if !wire.outputs.contains_key(cost) {
+        let known: Vec<String> = wire.outputs.keys().cloned().collect();
+        let what = Unknown {
+            code: "unknown-output",
+            noun: "output",
+            table: None,
+            none: "declare it: `outputs = { bill = { path = \"bill.json\" } }`",
+        };
+        let place = cx.at(&path.key("cost"));
+        cx.unknown(&what, cost, &known, place);
+    }
 }

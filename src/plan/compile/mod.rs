@@ -102,6 +102,8 @@ fn build(cx: &mut Cx<'_>) -> Option<Compiled> {
         seed: pipeline.seed,
         salt: pipeline.salt.clone(),
         disclosure: pipeline.disclosure.clone(),
+        budget: pipeline.budget.usd.map(crate::plan::compiled::micros),
+        paid: pipeline.paid.clone(),
         experiment: pipeline.experiment.clone(),
         params: params.values,
         arms: arms.all,

@@ -1,0 +1,86 @@
+//! Nodes on which other runs of the same store work.
+//!
+//! They are looked at again and again: the other run's result is taken when it
+//! is there; when the other run is gone, its lease is free and the node is run
+//! here. A run that lives but gives no sign of life (it was stopped) is waited
+//! for only so long; then what costs nothing is taken over, and a fence keeps
+//! the sleeper from publishing it when it wakes.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
+
+use crate::clock::Stopwatch;
+use crate::digest::Digest;
+use crate::event::Event;
+use crate::plan::key::Keyed;
+use crate::store::journal::Journal;
+use crate::store::{Store, StoreError};
+
+/// Nodes that are waited for.
+pub(super) struct Abroad {
+    pub(super) nodes: Vec<Foreign>,
+    pub(super) takeover: Duration,
+    /// Version of the index when it was last looked at.
+    pub(super) seen: i64,
+    /// Per run: its last sign of life, and since when that has been the last one.
+    beats: HashMap<String, (Option<SystemTime>, Stopwatch)>,
+}
+
+/// A node on which another run works.
+pub(super) struct Foreign {
+    pub(super) node: usize,
+    pub(super) key: Digest,
+    pub(super) keyed: Option<Keyed>,
+    pub(super) since: Stopwatch,
+}
+
+impl Abroad {
+    pub(super) fn new(takeover: Duration) -> Self {
+        Self { nodes: Vec::new(), takeover, seen: -1, beats: HashMap::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Whether the run that works on a key gives no sign of life although it
+    /// isn't gone.
+    ///
+    /// # Errors
+    /// When journals can't be read.
+    pub(super) fn is_silent(&mut self, store: &Store, key: &Digest, own: &str) -> Result<bool, StoreError> {
+        let mut silent = false;
+        for run in Journal::runs(store.root())? {
+            if run == own || Journal::is_live(store.root(), &run) != Some(true) {
+                continue;
+            }
+            let beat = Journal::last_beat(store.root(), &run);
+            let (last, since) = self.beats.entry(run.clone()).or_insert_with(|| (beat, Stopwatch::start()));
+            if *last != beat {
+                (*last, *since) = (beat, Stopwatch::start());
+            }
+            let quiet = since.elapsed() > self.takeover;
+            if works_on(store, &run, key)? {
+                if !quiet {
+                    return Ok(false);
+                }
+                silent = true;
+            }
+        }
+        Ok(silent)
+    }
+}
+
+/// Whether a run has begun a key and not ended it, as its journal tells.
+fn works_on(store: &Store, run: &str, key: &Digest) -> Result<bool, StoreError> {
+    let mut works = false;
+    for line in Journal::read(store.root(), run)?.lines {
+        match line.event {
+            Event::Started { key: of, .. } if of == *key => works = true,
+            Event::Done { key: of, .. } if of == *key => works = false,
+            Event::Failed { key: Some(of), .. } if of == *key => works = false,
+            _ => {}
+        }
+    }
+    Ok(works)
+}
