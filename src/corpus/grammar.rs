@@ -6,6 +6,7 @@
 //! a [`Budget`], and trees are walked with a cursor, so that depth costs heap
 //! and never stack.
 
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -165,13 +166,34 @@ pub(super) fn parse(text: &str, language: Language, budget: Budget) -> Option<Tr
     if text.len() > LARGEST {
         return None;
     }
-    let mut parser = Parser::new();
-    parser.set_language(language.grammar()).ok()?;
+    PARSERS.with_borrow_mut(|parsers| {
+        let mut parser = match parsers[language as usize].take() {
+            Some(parser) => parser,
+            None => {
+                let mut parser = Parser::new();
+                parser.set_language(language.grammar()).ok()?;
+                parser
+            }
+        };
+        let tree = parse_with(&mut parser, text, budget)?;
+        // One that was stopped half way is not used again.
+        parsers[language as usize] = Some(parser);
+        Some(tree)
+    })
+}
+
+thread_local! {
+    /// Parsers are kept: each has buffers that grow with the first files.
+    static PARSERS: RefCell<[Option<Parser>; Language::ALL.len()]> = const { RefCell::new([const { None }; 12]) };
+}
+
+fn parse_with(parser: &mut Parser, text: &str, budget: Budget) -> Option<Tree> {
     let bytes = text.as_bytes();
     let mut left = budget.steps;
     let watch = Stopwatch::start();
     let mut spend = |_: &tree_sitter::ParseState| {
-        if left == 0 || watch.elapsed() > budget.time {
+        // The clock is asked every now and then.
+        if left == 0 || (left % 16 == 0 && watch.elapsed() > budget.time) {
             return ControlFlow::Break(());
         }
         left -= 1;

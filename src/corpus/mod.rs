@@ -17,7 +17,6 @@ mod folder;
 mod git;
 pub mod grammar;
 mod known;
-mod links;
 mod registry;
 mod remote;
 mod staging;

@@ -5,10 +5,9 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::CorpusError;
-use super::links;
 use crate::digest::ContentHasher;
 use crate::fsio::tree::{self, Entry, Node, Tree};
-use crate::fsio::{self, Scratch};
+use crate::fsio::{self, Scratch, links};
 
 /// Bounds on what is taken in. They stop accidents and bombs, not big code:
 /// the largest public repositories stay below.

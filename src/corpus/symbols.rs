@@ -150,12 +150,25 @@ pub fn outline<'t>(path: &str, text: &'t str) -> Option<Outline<'t>> {
 /// [`outline`] with a budget of one's own.
 #[must_use]
 pub fn outline_within<'t>(path: &str, text: &'t str, budget: Budget) -> Option<Outline<'t>> {
+    let mut references = Vec::new();
+    let symbols = each_reference(path, text, budget, |reference| references.push(reference))?;
+    Some(Outline { symbols, references })
+}
+
+/// Definitions of a file in the order of their names; each reference is told as it comes, and its
+/// `enclosing` counts in the list that is returned. `None` as [`outline`].
+pub fn each_reference<'t>(
+    path: &str,
+    text: &'t str,
+    budget: Budget,
+    each: impl FnMut(Reference<'t>),
+) -> Option<Vec<Symbol>> {
     let language = match language_of(path)? {
         Language::C if is_header(path) && is_cpp(text) => Language::Cpp,
         other => other,
     };
     let tree = grammar::parse(text, language, budget)?;
-    Some(walk::walk(language, text, tree.root_node()))
+    Some(walk::walk(language, text, tree.root_node(), each))
 }
 
 fn is_header(path: &str) -> bool {
@@ -172,7 +185,7 @@ fn is_cpp(text: &str) -> bool {
 /// Definitions of a file in the order of their names; `None` as [`outline`].
 #[must_use]
 pub fn definitions(path: &str, text: &str) -> Option<Vec<Symbol>> {
-    outline(path, text).map(|o| o.symbols)
+    each_reference(path, text, Budget::default(), |_| {})
 }
 
 /// A reference that stands by itself.

@@ -4,6 +4,7 @@
 //! path.
 
 mod bytelock;
+pub mod links;
 pub mod slot;
 pub mod tree;
 
@@ -63,6 +64,32 @@ pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, FsError> {
         return at(Err(error), "can't read", path);
     }
     Ok(out)
+}
+
+/// Reads a file into the front of `buffer`, which grows to `limit` + 1 bytes; its length. For many
+/// files one after the other: no memory is taken for each, and each is read in one go.
+///
+/// # Errors
+/// When it can't be read or is larger than `limit` bytes.
+pub fn read_into(path: &Path, limit: u64, buffer: &mut Vec<u8>) -> Result<usize, FsError> {
+    let mut file = at(File::open(path), "can't read", path)?;
+    let most = usize::try_from(limit).unwrap_or(usize::MAX).saturating_add(1);
+    if buffer.len() < most {
+        buffer.resize(most, 0);
+    }
+    let mut length = 0;
+    loop {
+        match file.read(&mut buffer[length..]) {
+            Ok(0) if length < most => return Ok(length),
+            Ok(0) => {
+                let error = io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} bytes"));
+                return at(Err(error), "can't read", path);
+            }
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return at(Err(error), "can't read", path),
+        }
+    }
 }
 
 /// Reads at most the first `most` bytes of a file.

@@ -5,10 +5,8 @@
 //! that can't be negative (ln(1 + (N - n + 0.5)/(n + 0.5))); fields are
 //! weighted term counts as in BM25F.
 
-use std::collections::HashMap;
-
 use super::chunks::{Piece, pieces};
-use super::postings::{Postings, by_file};
+use super::postings::{Map, Postings, by_file};
 use super::words::{Interest, Role, each_span, question_words, role, stem, terms_of};
 use super::{Engine, Found, IndexFacts, SourceFile, excerpt, in_order};
 
@@ -52,7 +50,7 @@ pub(super) struct Bm25 {
 /// Terms of identifiers, remembered: the same names come again and again.
 #[derive(Default)]
 struct Terms {
-    known: HashMap<Box<str>, (u32, u32)>,
+    known: Map<Box<str>, (u32, u32)>,
     flat: Vec<u32>,
 }
 
@@ -97,6 +95,18 @@ impl Bm25 {
         let content = excerpt(begin.unwrap_or_default().trim_start_matches(['\n', '\r']));
         self.chunks.push(Chunk { file: self.files.len(), symbol: piece.symbol, line: piece.line, content });
     }
+}
+
+/// The texts of all pieces, in order; names and paths, which count more, are no
+/// part of them.
+pub(super) fn texts(files: &[SourceFile]) -> Vec<String> {
+    let mut out = Vec::new();
+    for file in in_order(files) {
+        let text = file.text();
+        let part = |range: &(usize, usize)| text.get(range.0..range.1).unwrap_or_default();
+        out.extend(pieces(&file.path, &text).0.iter().map(|p| p.ranges.iter().map(part).collect::<String>()));
+    }
+    out
 }
 
 /// Terms of a question with their weights, each once, in its order.

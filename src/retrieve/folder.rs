@@ -43,13 +43,14 @@ pub fn read_folder(root: &Path, only: &[String]) -> Result<Vec<SourceFile>, Engi
     }
     let mut out = Vec::with_capacity(paths.len());
     let mut total = 0;
+    let mut buffer = Vec::new();
     for path in paths {
-        let place = root.join(&path);
-        let Ok(bytes) = fsio::read_limited(&place, LARGEST as u64) else {
+        let Ok(length) = fsio::read_into(&root.join(&path), LARGEST as u64, &mut buffer) else {
             // Grown or gone since it was listed; an unreadable one is no text.
             continue;
         };
-        if is_binary(&bytes) {
+        let bytes = &buffer[..length];
+        if is_binary(bytes) {
             continue;
         }
         total += bytes.len() as u64;
@@ -85,10 +86,8 @@ fn collect(root: &Path, start: &str, paths: &mut BTreeSet<String>) -> Result<(),
                     folders.push((path, depth + 1));
                 }
             } else if kind.is_file() {
-                let size = fsio::at(entry.metadata(), "can't read", &entry.path())?.len();
-                if size <= LARGEST as u64 {
-                    paths.insert(path);
-                }
+                // Its size shows when it is read.
+                paths.insert(path);
                 if paths.len() > MOST_FILES {
                     return Err(EngineError::TooLarge { what: "files", most: MOST_FILES as u64 });
                 }

@@ -177,13 +177,23 @@ impl Sink for Counter<'_> {
     }
 }
 
-/// One pass finds the lines with any keyword.
-fn matcher(keywords: &[Keyword]) -> Option<(RegexMatcher, AhoCorasick)> {
+fn pattern(keywords: &[Keyword]) -> String {
     let one = |k: &Keyword| {
         let text = regex::escape(&k.text);
         if k.exact { text } else { format!("(?i:{text})") }
     };
-    let pattern = keywords.iter().map(one).collect::<Vec<_>>().join("|");
+    keywords.iter().map(one).collect::<Vec<_>>().join("|")
+}
+
+/// The expression that lines are found by; none without a keyword.
+pub(super) fn pattern_of(question: &str) -> Option<String> {
+    let keywords = keywords(question);
+    (!keywords.is_empty()).then(|| pattern(&keywords))
+}
+
+/// One pass finds the lines with any keyword.
+fn matcher(keywords: &[Keyword]) -> Option<(RegexMatcher, AhoCorasick)> {
+    let pattern = pattern(keywords);
     let lines = RegexMatcherBuilder::new().line_terminator(Some(b'\n')).build(&pattern).ok()?;
     let texts = keywords.iter().map(|k| k.text.as_str());
     let words = AhoCorasick::builder()

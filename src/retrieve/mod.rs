@@ -194,6 +194,24 @@ pub fn engine(
     })
 }
 
+/// The texts that a profile of `bm25` ranks, in its order; empty for another
+/// profile. For measuring another implementation on the same ones.
+#[must_use]
+pub fn ranked_texts(profile: &str, files: &[SourceFile]) -> Vec<String> {
+    match profile {
+        "reference" => okapi::texts(files),
+        "code" => bm25::texts(files),
+        _ => Vec::new(),
+    }
+}
+
+/// The regular expression by which `grep` finds lines for a question; none
+/// when the question has no word to look for.
+#[must_use]
+pub fn grep_pattern(question: &str) -> Option<String> {
+    grep::pattern_of(question)
+}
+
 /// The first characters of a text, without blank ends.
 fn excerpt(text: &str) -> String {
     let text = text.trim_end();

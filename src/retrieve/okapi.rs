@@ -86,15 +86,32 @@ fn chunks_of(path: &str, text: &str) -> Vec<(Option<String>, u64, String)> {
         .collect()
 }
 
+/// Whether a file is one that the preset reads.
+fn is_code(path: &str, text: &str) -> bool {
+    let suffix = path.rsplit('/').next().and_then(|n| n.rsplit_once('.')).map(|(_, s)| s);
+    let known = suffix.is_some_and(|s| SUFFIXES.contains(&s.to_lowercase().as_str()));
+    known && !text.chars().all(blank)
+}
+
+/// The texts of all chunks, in order.
+pub(super) fn texts(files: &[SourceFile]) -> Vec<String> {
+    let mut out = Vec::new();
+    for file in in_order(files) {
+        let text = file.text();
+        if is_code(&file.path, &text) {
+            out.extend(chunks_of(&file.path, &text).into_iter().map(|(_, _, content)| content));
+        }
+    }
+    out
+}
+
 impl Engine for Okapi {
     fn index(&mut self, files: &[SourceFile]) -> IndexFacts {
         *self = Self::default();
         let mut facts = IndexFacts::default();
         for file in in_order(files) {
-            let suffix = file.path.rsplit('/').next().and_then(|n| n.rsplit_once('.')).map(|(_, s)| s);
-            let known = suffix.is_some_and(|s| SUFFIXES.contains(&s.to_lowercase().as_str()));
             let text = file.text();
-            if !known || text.chars().all(blank) {
+            if !is_code(&file.path, &text) {
                 continue;
             }
             facts.files += 1;

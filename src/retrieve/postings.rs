@@ -3,11 +3,15 @@
 
 use std::collections::HashMap;
 
+/// A map whose order is never looked at. Indexing looks up every word, so it hashes fast; it is
+/// seeded all the same, as words come from strangers.
+pub(super) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
 /// Terms, and for each the pieces that it occurs in. Terms have numbers in
 /// the order of their first occurrence.
 #[derive(Debug, Default)]
 pub(super) struct Postings {
-    terms: HashMap<Box<str>, u32>,
+    terms: Map<Box<str>, u32>,
     lists: Vec<Vec<(u32, f32)>>,
     /// Length of each piece in (weighted) terms.
     pub(super) lengths: Vec<f32>,
@@ -87,7 +91,7 @@ const REST: [f64; 2] = [0.25, 0.1];
 /// (file, piece, score) with pieces in rising order; files are numbered in
 /// order of path, so that equal scores end in that order.
 pub(super) fn by_file(pieces: impl Iterator<Item = (usize, usize, f64)>) -> Vec<Ranked> {
-    let mut best: HashMap<usize, [(f64, usize); 3]> = HashMap::new();
+    let mut best: Map<usize, [(f64, usize); 3]> = Map::default();
     for (file, piece, score) in pieces {
         let top = best.entry(file).or_insert([(0.0, usize::MAX); 3]);
         let mut candidate = (score, piece);

@@ -3,15 +3,16 @@
 //! the places of the references. Files without a grammar are found by words
 //! only, which the facts say.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
 
-use super::postings::{Ranked, by_file, order};
+use super::postings::{Map, Ranked, by_file, order};
 use super::words::{Interest, Role, Word, each_span, parts, question_words, role, spans, stem};
 use super::{Engine, Found, IndexFacts, SourceFile, excerpt, in_order};
-use crate::corpus::symbols::{Symbol, SymbolKind, outline};
+use crate::corpus::grammar::Budget;
+use crate::corpus::symbols::{Symbol, SymbolKind, each_reference};
 
 /// Bump when the results change.
 pub(super) const FORMAT: u32 = 1;
@@ -58,9 +59,9 @@ pub(super) struct Symbols {
     definitions: Vec<Definition>,
     /// Names with their definitions and references.
     names: Vec<Name>,
-    by_name: HashMap<String, u32>,
-    by_folded: HashMap<String, Vec<u32>>,
-    stems: HashMap<String, u32>,
+    by_name: Map<String, u32>,
+    by_folded: Map<String, Vec<u32>>,
+    stems: Map<String, u32>,
     /// For each stem the names that have it as a part.
     parts: Vec<Vec<u32>>,
     /// For each stem the files without grammar that have it, with the line.
@@ -73,6 +74,10 @@ struct Name {
     definitions: Vec<u32>,
     references: Vec<Reference>,
 }
+
+/// Stems of the words of texts, as the same ones come again, with the last
+/// file that had the word.
+type Known = Map<String, (u32, Vec<u32>)>;
 
 /// What a question wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,22 +169,30 @@ impl Symbols {
         id
     }
 
-    /// Adds a text without grammar: for each stem its first line. `known` has
-    /// the stems of words that came before, as the same ones come again.
-    fn add_text(&mut self, file: u32, text: &str, known: &mut HashMap<String, Vec<u32>>) {
+    /// Adds a text without grammar: for each stem its first line.
+    fn add_text(&mut self, file: u32, text: &str, known: &mut Known) {
         for (line, words) in (1..).zip(text.lines()) {
             each_span(words, |start, end| {
                 let word = &words[start..end];
-                if !known.contains_key(word) {
-                    let stems = self.stems_of(word);
-                    known.insert(word.to_owned(), stems);
-                }
-                for stem in known.get(word).into_iter().flatten() {
-                    let places = &mut self.texts[*stem as usize];
-                    // Files come one after the other: the last place tells.
-                    if places.last().is_none_or(|(last, _)| *last != file) {
-                        places.push((file, line));
+                let add = |texts: &mut Vec<Vec<(u32, u64)>>, (last, stems): &mut (u32, Vec<u32>)| {
+                    // A word that this file had before adds nothing.
+                    if std::mem::replace(last, file) == file {
+                        return;
                     }
+                    for stem in stems {
+                        let places = &mut texts[*stem as usize];
+                        // Files come one after the other: the last place tells.
+                        if places.last().is_none_or(|(last, _)| *last != file) {
+                            places.push((file, line));
+                        }
+                    }
+                };
+                if let Some(word) = known.get_mut(word) {
+                    add(&mut self.texts, word);
+                } else {
+                    let stems = self.stems_of(word);
+                    let fresh = known.entry(word.to_owned()).or_insert((u32::MAX, stems));
+                    add(&mut self.texts, fresh);
                 }
             });
         }
@@ -388,8 +401,8 @@ impl Engine for Symbols {
         let mut plain: BTreeMap<String, u64> = BTreeMap::new();
         let mut mentions: Vec<(u32, Reference)> = Vec::new();
         // Names that are only mentioned get a number, but no entry yet.
-        let mut mentioned: HashMap<String, u32> = HashMap::new();
-        let mut known = HashMap::new();
+        let mut mentioned: Map<String, u32> = Map::default();
+        let mut known = Map::default();
         for file in in_order(files) {
             let at = number(self.files.len());
             let mut words = Vec::new();
@@ -402,20 +415,8 @@ impl Engine for Symbols {
             facts.files += 1;
             facts.bytes += file.bytes.len() as u64;
             let text = file.text();
-            let Some(outline) = outline(&file.path, &text) else {
-                let name = file.path.rsplit('/').next().unwrap_or_default();
-                let suffix = name.rsplit_once('.').map_or(name, |(_, suffix)| suffix);
-                *plain.entry(suffix.to_lowercase()).or_default() += 1;
-                self.add_text(at, &text, &mut known);
-                continue;
-            };
             let base = self.definitions.len();
-            for symbol in outline.symbols {
-                let name = self.name(&symbol.name);
-                self.names[name as usize].definitions.push(number(self.definitions.len()));
-                self.definitions.push(Definition { file: at, name, symbol });
-            }
-            for r in outline.references {
+            let each = |r: crate::corpus::symbols::Reference<'_>| {
                 let next = number(mentioned.len());
                 let id = match mentioned.get(r.name) {
                     Some(id) => *id,
@@ -423,6 +424,18 @@ impl Engine for Symbols {
                 };
                 let within = r.enclosing.map(|i| number(base + i));
                 mentions.push((id, Reference { file: at, line: r.line, within, call: r.call }));
+            };
+            let Some(symbols) = each_reference(&file.path, &text, Budget::default(), each) else {
+                let name = file.path.rsplit('/').next().unwrap_or_default();
+                let suffix = name.rsplit_once('.').map_or(name, |(_, suffix)| suffix);
+                *plain.entry(suffix.to_lowercase()).or_default() += 1;
+                self.add_text(at, &text, &mut known);
+                continue;
+            };
+            for symbol in symbols {
+                let name = self.name(&symbol.name);
+                self.names[name as usize].definitions.push(number(self.definitions.len()));
+                self.definitions.push(Definition { file: at, name, symbol });
             }
         }
         // Only what is defined here can be asked for.

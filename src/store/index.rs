@@ -347,6 +347,7 @@ pub(super) struct Scanned {
 pub(super) fn scan_pack(path: &Path, id: String, from: u64) -> Result<Scanned, StoreError> {
     use std::io::{BufReader, Seek, SeekFrom};
     let file = fsio::at(File::open(path), "can't read", path)?;
+    let mut left = fsio::at(file.metadata(), "can't look at", path)?.len().saturating_mul(pack::SEARCH);
     let mut reader = BufReader::with_capacity(1 << 20, file);
     fsio::at(reader.seek(SeekFrom::Start(from)), "can't read", path)?;
     let mut out = Scanned { id, end: from, ..Scanned::default() };
@@ -357,7 +358,7 @@ pub(super) fn scan_pack(path: &Path, id: String, from: u64) -> Result<Scanned, S
         });
         let Some((header, body, length)) = frame else {
             // Damaged, or the torn end that a crash leaves: what is sound behind it still counts.
-            let Some(next) = pack::resync(path, out.end + 1)? else { break };
+            let Some(next) = pack::resync(path, out.end + 1, &mut left)? else { break };
             fsio::at(reader.seek(SeekFrom::Start(next)), "can't read", path)?;
             out.end = next;
             continue;

@@ -9,7 +9,7 @@ use super::record::{PartRef, Record};
 use super::{PartContent, Publication, Store, StoreError};
 use crate::digest::Digest;
 use crate::fsio::tree::{self, Node, Tree};
-use crate::fsio::{self, Durability};
+use crate::fsio::{self, Durability, links};
 
 /// Where an object is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,7 @@ impl Store {
         let tree = Tree::parse(&listing)
             .map_err(|why| StoreError::Unreadable { what: format!("tree {digest}"), why })?;
         fsio::create_dir(target)?;
+        let known = tree.links();
         for entry in &tree.entries {
             let path = target.join(&entry.path);
             match &entry.node {
@@ -59,8 +60,8 @@ impl Store {
                         tree::set_executable(&path)?;
                     }
                 }
-                // Links that leave the tree are never followed by a restore.
-                Node::Link(to) if tree::link_stays(&entry.path, to) => tree::make_link(&path, to)?,
+                // Links that leave the tree are not restored.
+                Node::Link(to) if !links::leaves(&known, &entry.path) => tree::make_link(&path, to)?,
                 Node::Link(_) => {}
             }
         }

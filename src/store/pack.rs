@@ -102,12 +102,23 @@ pub(super) fn frame(kind: FrameKind, digest: Digest, raw: &[u8]) -> (Header, Vec
     }
 }
 
+/// From this many plain bytes on a payload is first unpacked without being kept: the header may
+/// lie, and a few bytes can unpack to more than there is memory.
+const LIMIT: u64 = 64 << 20;
+
 /// The plain bytes of a payload; none when they don't have the length or digest.
 pub(super) fn unpack(header: &Header, payload: Vec<u8>) -> Option<Vec<u8>> {
     let raw = if header.zstd {
+        let plain = || Some(zstd::stream::read::Decoder::new(payload.as_slice()).ok()?.take(header.raw + 1));
+        if header.raw > LIMIT {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update_reader(plain()?).ok()?;
+            if hasher.count() != header.raw || hasher.finalize().as_bytes() != header.digest.bytes() {
+                return None;
+            }
+        }
         let mut out = Vec::new();
-        let decoder = zstd::stream::read::Decoder::new(payload.as_slice()).ok()?;
-        decoder.take(header.raw.saturating_add(1)).read_to_end(&mut out).ok()?;
+        plain()?.read_to_end(&mut out).ok()?;
         out
     } else {
         payload
@@ -253,11 +264,17 @@ pub(super) fn read_frame(file: &mut impl Read, path: &Path) -> Result<Option<(He
     Ok(Some((header, payload)))
 }
 
+/// How many bytes may be read in search of sound frames behind damaged ones, for each byte of a
+/// pack: a file of nothing but marks would be read once for each of them.
+pub(super) const SEARCH: u64 = 16;
+
 /// Offset of the next sound frame at or behind `from`: where reading goes on
-/// behind a damaged one.
-pub(super) fn resync(path: &Path, from: u64) -> Result<Option<u64>, StoreError> {
+/// behind a damaged one. What is read for it is taken from `left`; when that is
+/// used up, nothing more is found.
+pub(super) fn resync(path: &Path, from: u64, left: &mut u64) -> Result<Option<u64>, StoreError> {
     const CHUNK: usize = 1 << 20;
     let mut file = fsio::at(File::open(path), "can't read", path)?;
+    let size = fsio::at(file.metadata(), "can't look at", path)?.len();
     let (mut start, mut window) = (from, Vec::new());
     loop {
         fsio::at(file.seek(SeekFrom::Start(start + window.len() as u64)), "can't read", path)?;
@@ -269,14 +286,21 @@ pub(super) fn resync(path: &Path, from: u64) -> Result<Option<u64>, StoreError> 
         }
         for at in memchr::memmem::find_iter(&window, MAGIC) {
             let offset = start + at as u64;
+            let Some(header) = window[at..].first_chunk().and_then(Header::decode) else { continue };
+            let length = header.stored + HEADER as u64;
+            if length > size.saturating_sub(offset) {
+                continue;
+            }
+            let Some(rest) = left.checked_sub(length) else { return Ok(None) };
+            *left = rest;
             if let Some((header, payload)) = read_at(path, offset)?
                 && unpack(&header, payload).is_some()
             {
                 return Ok(Some(offset));
             }
         }
-        // The mark may lie across two windows.
-        let keep = window.len().min(MAGIC.len() - 1);
+        // A header may lie across two windows.
+        let keep = window.len().min(HEADER - 1);
         start += (window.len() - keep) as u64;
         window.drain(..window.len() - keep);
     }

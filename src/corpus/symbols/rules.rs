@@ -63,6 +63,8 @@ pub(super) struct Rules {
     pub(super) calls: &'static [(&'static str, &'static str)],
     /// Nodes whose assignments are local.
     pub(super) scopes: &'static [&'static str],
+    /// Literals in quotes, which hold no names unless a letter `f` or `t` stands before them.
+    pub(super) literals: &'static [&'static str],
 }
 
 const fn def(parent: &'static str, field: &'static str, kind: SymbolKind) -> Rule {
@@ -109,6 +111,7 @@ const PYTHON: Rules = Rules {
     callee: &[("attribute", "attribute")],
     calls: &[("call", "function")],
     scopes: &["function_definition", "lambda"],
+    literals: &["string"],
 };
 
 const JAVASCRIPT: Rules = Rules {
@@ -142,6 +145,7 @@ const JAVASCRIPT: Rules = Rules {
         ("jsx_self_closing_element", "name"),
     ],
     scopes: JS_SCOPES,
+    literals: &["string"],
 };
 
 const JS_SCOPES: &[&str] = &[
@@ -193,6 +197,7 @@ const TYPESCRIPT: Rules = Rules {
     callee: &[("member_expression", "property")],
     calls: JAVASCRIPT.calls,
     scopes: JS_SCOPES,
+    literals: &["string"],
 };
 
 const GO: Rules = Rules {
@@ -218,6 +223,7 @@ const GO: Rules = Rules {
     callee: &[("selector_expression", "field"), ("parenthesized_expression", "")],
     calls: &[("call_expression", "function")],
     scopes: &["function_declaration", "method_declaration", "func_literal"],
+    literals: &[],
 };
 
 const RUST: Rules = Rules {
@@ -248,6 +254,7 @@ const RUST: Rules = Rules {
     ],
     calls: &[("call_expression", "function"), ("macro_invocation", "macro"), ("struct_expression", "name")],
     scopes: &["function_item", "closure_expression"],
+    literals: &[],
 };
 
 const JAVA: Rules = Rules {
@@ -276,6 +283,7 @@ const JAVA: Rules = Rules {
         "lambda_expression",
         "static_initializer",
     ],
+    literals: &[],
 };
 
 const RUBY: Rules = Rules {
@@ -302,6 +310,7 @@ const RUBY: Rules = Rules {
     callee: &[],
     calls: &[("call", "method")],
     scopes: &["method", "singleton_method", "lambda", "block", "do_block"],
+    literals: &[],
 };
 
 const C: Rules = Rules {
@@ -329,6 +338,7 @@ const C: Rules = Rules {
     callee: &[("field_expression", "field")],
     calls: &[("call_expression", "function")],
     scopes: &["compound_statement", "parameter_list"],
+    literals: &[],
 };
 
 const CPP: Rules = Rules {
@@ -380,6 +390,7 @@ const CPP: Rules = Rules {
     ],
     calls: &[("call_expression", "function"), ("new_expression", "type")],
     scopes: &["compound_statement", "parameter_list", "lambda_expression"],
+    literals: &[],
 };
 
 const CSHARP: Rules = Rules {
@@ -421,6 +432,7 @@ const CSHARP: Rules = Rules {
         "anonymous_method_expression",
         "accessor_declaration",
     ],
+    literals: &[],
 };
 
 const PHP: Rules = Rules {
@@ -447,4 +459,5 @@ const PHP: Rules = Rules {
         ("object_creation_expression", ""),
     ],
     scopes: &["function_definition", "method_declaration", "anonymous_function", "arrow_function"],
+    literals: &[],
 };

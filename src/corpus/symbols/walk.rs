@@ -1,24 +1,46 @@
 //! The walk over a tree that tells definitions from references.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use tree_sitter::Node;
 
 use super::rules::{When, rules};
-use super::{Outline, Reference, Symbol, SymbolKind};
+use super::{Reference, Symbol, SymbolKind};
 use crate::corpus::grammar::{Language, kind_table};
+
+/// A value for some pairs of a node's kind and a field: every identifier of a file is looked up
+/// in several, so it is a plain array.
+struct Pairs<T> {
+    fields: usize,
+    values: Vec<Option<T>>,
+}
+
+impl<T: Copy> Pairs<T> {
+    fn get(&self, (kind, field): (u16, u16)) -> Option<T> {
+        let field = usize::from(field);
+        if field >= self.fields {
+            return None;
+        }
+        self.values.get(usize::from(kind) * self.fields + field).copied().flatten()
+    }
+
+    fn has(&self, key: (u16, u16)) -> bool {
+        self.get(key).is_some()
+    }
+}
 
 /// The tables of a language with the grammar's ids.
 struct Tables {
     names: Vec<bool>,
     /// Parents that stand in `defines` or `through`.
     parents: Vec<bool>,
-    defines: HashMap<(u16, u16), (SymbolKind, When)>,
-    through: HashSet<(u16, u16)>,
-    callee: HashSet<(u16, u16)>,
-    calls: HashSet<(u16, u16)>,
+    defines: Pairs<(SymbolKind, When)>,
+    through: Pairs<()>,
+    callee: Pairs<()>,
+    calls: Pairs<()>,
     scopes: Vec<bool>,
+    /// Literals, which hold no names.
+    literals: Vec<bool>,
     functions: Vec<bool>,
     function_declarator: Vec<bool>,
     pointer: Vec<bool>,
@@ -47,19 +69,29 @@ impl Tables {
             let ids = (0u16..).zip(kinds).filter(|(_, is)| *is).map(|(id, _)| id);
             field.map(|f| ids.map(|id| (id, f)).collect()).unwrap_or_default()
         };
-        let set = |pairs: &[(&str, &str)]| -> HashSet<(u16, u16)> {
-            pairs.iter().flat_map(|(kind, field)| keys(kind, field)).collect()
+        let (kinds, fields) = (grammar.node_kind_count(), grammar.field_count() + 1);
+        let mut parents = vec![false; kinds];
+        let set = |pairs: &[(&str, &str)]| -> Pairs<()> {
+            let mut values = vec![None; kinds * fields];
+            for (kind, field) in pairs.iter().flat_map(|(kind, field)| keys(kind, field)) {
+                values[usize::from(kind) * fields + usize::from(field)] = Some(());
+            }
+            Pairs { fields, values }
         };
-        let defines: HashMap<_, _> = rules
-            .defines
-            .iter()
-            .flat_map(|r| keys(r.parent, r.field).into_iter().map(|k| (k, (r.kind, r.when))))
-            .collect();
-        let through = set(rules.through);
-        let mut parents = vec![false; grammar.node_kind_count()];
-        for (kind, _) in defines.keys().chain(&through) {
-            parents[usize::from(*kind)] = true;
+        let mut values = vec![None; kinds * fields];
+        for rule in rules.defines {
+            for (kind, field) in keys(rule.parent, rule.field) {
+                values[usize::from(kind) * fields + usize::from(field)] = Some((rule.kind, rule.when));
+                parents[usize::from(kind)] = true;
+            }
         }
+        let defines = Pairs { fields, values };
+        for (kind, field) in rules.through {
+            for (kind, _) in keys(kind, field) {
+                parents[usize::from(kind)] = true;
+            }
+        }
+        let through = set(rules.through);
         Self {
             names: kind_table(grammar, rules.names),
             parents,
@@ -68,6 +100,7 @@ impl Tables {
             callee: set(rules.callee),
             calls: set(rules.calls),
             scopes: kind_table(grammar, rules.scopes),
+            literals: kind_table(grammar, rules.literals),
             functions: kind_table(grammar, FUNCTION_VALUES),
             function_declarator: kind_table(grammar, &["function_declarator"]),
             pointer: kind_table(grammar, &["pointer_declarator"]),
@@ -111,7 +144,7 @@ struct Circle<'t> {
 /// bound a deep nest costs the square of its depth.
 const CLIMB: usize = 24;
 
-struct Walk<'t, 'n> {
+struct Walk<'t, 'n, F> {
     text: &'t str,
     tables: &'static Tables,
     frames: Vec<Frame<'n>>,
@@ -119,24 +152,32 @@ struct Walk<'t, 'n> {
     around: Vec<Circle<'t>>,
     /// Positions of frames that make what is inside local.
     locals: Vec<usize>,
-    out: Outline<'t>,
+    symbols: Vec<Symbol>,
+    /// Takes the references.
+    each: F,
 }
 
-/// Definitions and references below a node.
-pub(super) fn walk<'t>(language: Language, text: &'t str, root: Node<'_>) -> Outline<'t> {
+/// Definitions below a node; references are told as they come.
+pub(super) fn walk<'t>(
+    language: Language,
+    text: &'t str,
+    root: Node<'_>,
+    each: impl FnMut(Reference<'t>),
+) -> Vec<Symbol> {
     let mut walk = Walk {
         text,
         tables: tables(language),
         frames: Vec::new(),
         around: Vec::new(),
         locals: Vec::new(),
-        out: Outline::default(),
+        symbols: Vec::new(),
+        each,
     };
     walk.run(root);
-    walk.out
+    walk.symbols
 }
 
-impl<'t, 'n> Walk<'t, 'n> {
+impl<'t, 'n, F: FnMut(Reference<'t>)> Walk<'t, 'n, F> {
     fn run(&mut self, root: Node<'n>) {
         let mut cursor = root.walk();
         loop {
@@ -151,7 +192,7 @@ impl<'t, 'n> Walk<'t, 'n> {
                     self.name(node, field);
                 } else if is(&self.tables.opaque, kind) {
                     self.opaque(node);
-                } else if cursor.goto_first_child() {
+                } else if !(is(&self.tables.literals, kind) && self.is_plain(node)) && cursor.goto_first_child() {
                     if is(&self.tables.scopes, kind) {
                         self.locals.push(self.frames.len());
                     }
@@ -174,6 +215,15 @@ impl<'t, 'n> Walk<'t, 'n> {
         }
     }
 
+    /// Whether a literal is only text: no `f"{name}"`.
+    fn is_plain(&self, node: Node<'n>) -> bool {
+        let bytes = self.text.as_bytes().get(node.start_byte()..).unwrap_or_default();
+        let prefix = bytes.iter().take_while(|b| b.is_ascii_alphabetic());
+        !node.has_error()
+            && prefix.clone().all(|b| !matches!(b, b'f' | b'F' | b't' | b'T'))
+            && matches!(bytes.get(prefix.count()), Some(b'"' | b'\''))
+    }
+
     /// The text of a name without the marks that languages put before it.
     fn text_of(&self, node: Node<'n>) -> &'t str {
         let raw = self.text.get(node.byte_range()).unwrap_or_default();
@@ -194,7 +244,7 @@ impl<'t, 'n> Walk<'t, 'n> {
 
     fn refer(&mut self, name: &'t str, line: u64, call: bool) {
         let enclosing = self.around.last().and_then(|c| c.symbol);
-        self.out.references.push(Reference { name, line, enclosing, call });
+        (self.each)(Reference { name, line, enclosing, call });
     }
 
     /// Puts something around what follows in the frame at `at`; of several
@@ -216,10 +266,10 @@ impl<'t, 'n> Walk<'t, 'n> {
     fn is_call(&self, mut field: u16) -> bool {
         for frame in self.frames.iter().rev().take(CLIMB) {
             let key = (frame.kind, field);
-            if self.tables.calls.contains(&key) {
+            if self.tables.calls.has(key) {
                 return true;
             }
-            if !self.tables.callee.contains(&key) {
+            if !self.tables.callee.has(key) {
                 return false;
             }
             field = frame.field;
@@ -236,7 +286,7 @@ impl<'t, 'n> Walk<'t, 'n> {
                 return false;
             }
             let key = (frame.kind, field);
-            if let Some((kind, when)) = self.tables.defines.get(&key).copied() {
+            if let Some((kind, when)) = self.tables.defines.get(key) {
                 // A pointer to a function is a variable.
                 let (kind, owner) = match self.applies(node, at, kind, when, prototype && !pointer) {
                     Some(kind) => (kind, scope),
@@ -249,7 +299,7 @@ impl<'t, 'n> Walk<'t, 'n> {
                 self.record(node, at, kind, owner, text);
                 return true;
             }
-            if !self.tables.through.contains(&key) {
+            if !self.tables.through.has(key) {
                 return false;
             }
             if is(&self.tables.function_declarator, frame.kind) && !pointer {
@@ -316,7 +366,7 @@ impl<'t, 'n> Walk<'t, 'n> {
         });
         let (around, in_type) = match outer.map(|c| c.what) {
             Some(Around::Symbol(i)) => {
-                let symbol = &self.out.symbols[i];
+                let symbol = &self.symbols[i];
                 (Some(symbol.name.clone()), symbol.kind.is_type())
             }
             Some(Around::Owner(owner)) => (Some(owner.to_owned()), true),
@@ -336,9 +386,9 @@ impl<'t, 'n> Walk<'t, 'n> {
         let listed = matches!(frame.kind(), "argument_list" | "enum_body");
         let whole = if listed { name } else { frame };
         if !listed {
-            self.surround(at, Around::Symbol(self.out.symbols.len()));
+            self.surround(at, Around::Symbol(self.symbols.len()));
         }
-        self.out.symbols.push(Symbol {
+        self.symbols.push(Symbol {
             name: if direct { format!("~{text}") } else { text.to_owned() },
             kind,
             line: name.start_position().row as u64 + 1,

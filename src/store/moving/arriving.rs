@@ -7,6 +7,7 @@ use super::names::Name;
 use super::{Limits, Moved, envelope};
 use crate::clock::Clock;
 use crate::digest::{self, Digest};
+use crate::fsio::links;
 use crate::fsio::tree::{self, Node, Tree};
 use crate::fsio::{self, Durability};
 use crate::store::index::Staged;
@@ -276,6 +277,7 @@ fn folder(listing: &[u8], size: u64) -> Result<BTreeMap<Digest, (String, u64)>, 
     }
     let (mut out, mut names) = (BTreeMap::new(), BTreeMap::new());
     let mut ends: BTreeSet<&str> = BTreeSet::new();
+    let known = tree.links();
     for entry in &tree.entries {
         // A file system that knows no case, or a link on the way, would make one of two.
         let mut upto = 0;
@@ -293,7 +295,7 @@ fn folder(listing: &[u8], size: u64) -> Result<BTreeMap<Digest, (String, u64)>, 
             Node::File { size, digest, .. } => {
                 out.insert(*digest, (entry.path.clone(), *size));
             }
-            Node::Link(to) if tree::link_stays(&entry.path, to) => {}
+            Node::Link(_) if !links::leaves(&known, &entry.path) => {}
             Node::Link(to) => return Err(format!("the link `{}` leads out, to `{to}`", entry.path)),
         }
     }

@@ -8,7 +8,8 @@ const HOPS: usize = 40;
 /// Whether the link at `path` leads out of the tree (or nowhere, in a
 /// circle). Links on the way are followed as the kernel would: a check of the
 /// text alone would miss `a -> x/y`, `b -> a/../..`.
-pub(crate) fn leaves(links: &BTreeMap<String, String>, path: &str) -> bool {
+#[must_use]
+pub fn leaves(links: &BTreeMap<String, String>, path: &str) -> bool {
     let mut here: Vec<&str> = path.split('/').collect();
     here.pop();
     let Some(target) = links.get(path) else { return false };
