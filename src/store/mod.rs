@@ -20,8 +20,8 @@
 mod gc;
 mod index;
 pub mod journal;
-mod object;
 pub mod moving;
+mod object;
 mod pack;
 pub mod pins;
 pub mod quarantine;
