@@ -167,7 +167,7 @@ fn what_nobody_signed_is_kept_and_not_used() {
     let b = Place::new();
     b.trust(&a.identity());
     let bare = b.outside("bare.tar");
-    hostile::rewrite(&archive, &bare, |name, bytes| (!name.ends_with(".sig")).then_some((name, bytes)));
+    hostile::rewrite(&archive, &bare, |name, bytes| (!hostile::is_signature(&name)).then_some((name, bytes)));
     let moved = b.import(&bare).ok().json();
     assert_eq!(moved["untrusted"], json!([{ "signer": null, "records": count }]), "{moved}");
     assert_eq!(b.plan().0, 0);

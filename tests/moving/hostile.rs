@@ -11,6 +11,9 @@ use tar::{Archive, Builder, EntryType, Header};
 
 use super::{Place, exported};
 
+/// What is made of a file of an archive; none leaves it out.
+type Edit<'a> = Box<dyn Fn(String, Vec<u8>) -> Option<(String, Vec<u8>)> + 'a>;
+
 /// Files of an archive in their order.
 fn files(archive: &Path) -> Vec<(String, Vec<u8>)> {
     let mut archive = Archive::new(std::fs::File::open(archive).unwrap());
@@ -53,6 +56,11 @@ fn add(tar: &mut Builder<impl Write>, name: &str, kind: EntryType, bytes: &[u8],
     header.set_mode(0o644);
     header.set_cksum();
     tar.append(&header, bytes).unwrap();
+}
+
+/// Whether a name is that of a signature.
+pub(crate) fn is_signature(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|e| e == "sig")
 }
 
 /// A frame as the store writes it.
@@ -214,7 +222,6 @@ fn a_file_of_an_archive_that_lies_takes_its_records_along() {
     let result = part("result");
     let object = object_name(&result);
     let zeros = zstd_of_zeros(2 << 30);
-    type Edit<'a> = Box<dyn Fn(String, Vec<u8>) -> Option<(String, Vec<u8>)> + 'a>;
     let replace = |victim: &str, with: Vec<u8>| -> Edit<'_> {
         let victim = victim.to_owned();
         Box::new(move |name, bytes| Some(if name == victim { (name, with.clone()) } else { (name, bytes) }))
@@ -224,7 +231,7 @@ fn a_file_of_an_archive_that_lies_takes_its_records_along() {
         Box::new(move |name, bytes| (name != victim).then_some((name, bytes)))
     };
     let signature = format!("{record_name}.sig");
-    let other_signature = good.iter().find(|(name, _)| name.ends_with(".sig") && *name != signature).unwrap();
+    let other_signature = good.iter().find(|(name, _)| is_signature(name) && *name != signature).unwrap();
     let bent = String::from_utf8(record_bytes.clone()).unwrap().replace("\"attempt\":1", "\"attempt\":2");
     let bent_name = {
         let (folder, _) = record_name.rsplit_once('/').unwrap();
