@@ -9,7 +9,7 @@
 //! `PROOFLINE_FUZZ_SEED` for other inputs than last time. What fails is made small by proptest and
 //! written to `target/tmp/fuzz/`.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, reason = "a test")]
 
 #[path = "fuzz/archives.rs"]
 mod archives;

@@ -1,6 +1,8 @@
 //! Results that move between stores: archives, remotes in folders, trust,
 //! pins and quarantine. Offline; buckets are in tests/network/s3.sh.
 
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests work on real files")]
+
 #[path = "engine/env.rs"]
 #[expect(dead_code, reason = "shared with the tests of the engine, which use all of it")]
 mod env;
@@ -83,7 +85,11 @@ impl Place {
 
     /// Another expected file for one question.
     fn edit_question(&self) {
-        self.env.edit("datasets/questions/tiny.toml", "files = [\"src/beta.py\"]", "files = [\"src/gamma.py\"]");
+        self.env.edit(
+            "datasets/questions/tiny.toml",
+            "files = [\"src/beta.py\"]",
+            "files = [\"src/gamma.py\"]",
+        );
     }
 }
 
@@ -102,7 +108,11 @@ fn results_of_a_trusted_signer_are_used_and_a_changed_question_is_graded_again()
     let (a, archive, count) = exported();
     let again = a.outside("again.tar");
     a.export(&again);
-    assert_eq!(std::fs::read(&archive).unwrap(), std::fs::read(&again).unwrap(), "the same results, the same bytes");
+    assert_eq!(
+        std::fs::read(&archive).unwrap(),
+        std::fs::read(&again).unwrap(),
+        "the same results, the same bytes"
+    );
 
     let b = Place::new();
     let moved = b.import(&archive).ok().json();
@@ -157,7 +167,7 @@ fn what_nobody_signed_is_kept_and_not_used() {
     let b = Place::new();
     b.trust(&a.identity());
     let bare = b.outside("bare.tar");
-    hostile::rewrite(&archive, &bare, |name, bytes| (!name.ends_with(".sig")).then_some((name, bytes)));
+    hostile::rewrite(&archive, &bare, |name, bytes| (!hostile::is_signature(&name)).then_some((name, bytes)));
     let moved = b.import(&bare).ok().json();
     assert_eq!(moved["untrusted"], json!([{ "signer": null, "records": count }]), "{moved}");
     assert_eq!(b.plan().0, 0);
@@ -199,7 +209,11 @@ fn a_folder_is_a_remote() {
     let pushed = a.run(&["store", "push", to, "--json"]).ok().json();
     assert_eq!((&pushed["records"], &pushed["notes"]), (&json!(count), &json!([])), "{pushed}");
     let again = a.run(&["store", "push", to, "--json"]).ok().json();
-    assert_eq!((&again["objects"], &again["records"], &again["bytes"]), (&json!(0), &json!(0), &json!(0)), "{again}");
+    assert_eq!(
+        (&again["objects"], &again["records"], &again["bytes"]),
+        (&json!(0), &json!(0), &json!(0)),
+        "{again}"
+    );
     assert_eq!(again["skipped"], count);
 
     // Some of it first, then the rest.
@@ -217,7 +231,11 @@ fn a_folder_is_a_remote() {
     c.edit_question();
     c.env.write(
         "trust.toml",
-        &format!("format = 1\n[signer.a]\nkey = \"{}\"\n[signer.b]\nkey = \"{}\"\n", a.identity(), b.identity()),
+        &format!(
+            "format = 1\n[signer.a]\nkey = \"{}\"\n[signer.b]\nkey = \"{}\"\n",
+            a.identity(),
+            b.identity()
+        ),
     );
     c.run(&["store", "pull", from]).ok();
     assert!(c.executed().is_empty());
@@ -279,7 +297,8 @@ fn a_pin_keeps_what_gc_deletes() {
     let first = a.run(&["status", "--json"]).ok().json()["run"].as_str().unwrap().to_owned();
     a.edit_question();
     assert_eq!(a.executed().len(), 3);
-    let dead = |place: &Place| place.run(&["store", "gc", "--keep", "1", "--json"]).ok().json()["records"].clone();
+    let dead =
+        |place: &Place| place.run(&["store", "gc", "--keep", "1", "--json"]).ok().json()["records"].clone();
     assert_eq!(dead(&a), 3, "the first run's grades and summary");
     a.run(&["store", "pin", "score", "--run", &first]).ok();
     assert_eq!(dead(&a), 1);
@@ -291,7 +310,11 @@ fn a_pin_keeps_what_gc_deletes() {
     // A new index and a copy of the folder keep them.
     a.forget_index();
     a.run(&["store", "gc", "--keep", "1", "--delete"]).ok();
-    a.env.edit("datasets/questions/tiny.toml", "files = [\"src/gamma.py\"]\n\n[[", "files = [\"src/beta.py\"]\n\n[[");
+    a.env.edit(
+        "datasets/questions/tiny.toml",
+        "files = [\"src/gamma.py\"]\n\n[[",
+        "files = [\"src/beta.py\"]\n\n[[",
+    );
     assert!(a.executed().is_empty(), "all of the first run is there");
     // Its three nodes are now named by the newest run; those between are not.
     a.run(&["store", "pin", &first, "--remove"]).ok();
@@ -312,7 +335,14 @@ fn what_is_in_quarantine_is_made_anew() {
     assert_eq!(a.run(&["store", "quarantine", node]).code, 1, "a reason is asked for");
     assert_eq!(a.run(&["store", "quarantine", "score[repo=nowhere]", "--reason", "x"]).code, 1);
     let said = a.run(&["store", "quarantine", node, "--reason", "a broken clock"]).ok().stdout;
-    for part in [&key, "a broken clock", record["run"].as_str().unwrap(), "attempt 1", record["origin"].as_str().unwrap(), "part grades"] {
+    for part in [
+        &key,
+        "a broken clock",
+        record["run"].as_str().unwrap(),
+        "attempt 1",
+        record["origin"].as_str().unwrap(),
+        "part grades",
+    ] {
         assert!(said.contains(part), "{part}: {said}");
     }
     let (_, reasons) = a.plan();
@@ -346,7 +376,11 @@ fn what_is_in_quarantine_is_made_anew() {
     // A file that can't be read hides nothing.
     b.env.write(&format!(".proofline/quarantine/{key}.json"), "{");
     let said = b.run(&["store", "verify"]);
-    assert!(said.code == 3 && said.stderr.contains(&key) && said.stderr.contains("take it away"), "{}", said.stderr);
+    assert!(
+        said.code == 3 && said.stderr.contains(&key) && said.stderr.contains("take it away"),
+        "{}",
+        said.stderr
+    );
 }
 
 #[test]

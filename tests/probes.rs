@@ -1,7 +1,7 @@
 //! What is promised of a run, tried as `benches/probes.py` does by hand: what a killed engine
 //! leaves, early cutoff, two runs at once, edited outputs, a typo in a manifest.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test")]
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -76,7 +76,10 @@ impl Project {
         let mut child = self.start(&["run", "--trust", "--json", "--jobs", "2"]);
         let start = Instant::now();
         while self.events(kind) < number {
-            assert!(start.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none(), "{kind}");
+            assert!(
+                start.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none(),
+                "{kind}"
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
         std::thread::sleep(Duration::from_millis(200));
@@ -94,7 +97,8 @@ fn executed(output: &Output) -> usize {
 
 #[test]
 fn a_partial_output_is_not_accepted_after_a_kill() {
-    let project = Project::new(&[("a", Some("s"), None, "echo partial > a.txt; sleep 2; echo full >> a.txt")]);
+    let project =
+        Project::new(&[("a", Some("s"), None, "echo partial > a.txt; sleep 2; echo full >> a.txt")]);
     project.killed("started", 1);
     assert_eq!((project.run(), project.shown("a").as_str()), (1, "partial\nfull\n"));
 }

@@ -59,7 +59,9 @@ impl CliError {
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Format { .. } | StoreError::Busy(_) | StoreError::Key { .. } => Self::Usage(error.to_string()),
+            StoreError::Format { .. } | StoreError::Busy(_) | StoreError::Key { .. } => {
+                Self::Usage(error.to_string())
+            }
             other => Self::Infrastructure(other.to_string()),
         }
     }

@@ -28,10 +28,8 @@ fn dry(
     json: bool,
 ) -> Result<(Table, World, Option<Store>, Vec<Planned>), CliError> {
     let dir = context::store_dir(store, &pipeline.root);
-    let opened = match dir.join("format").exists() {
-        true => Some(context::open(&dir, &pipeline.root, json)?),
-        false => None,
-    };
+    let there = dir.join("format").exists();
+    let opened = there.then(|| context::open(&dir, &pipeline.root, json)).transpose()?;
     let lock = context::lock(&pipeline.root, json)?;
     let digests = world::peek(pipeline, &context::corpora(&dir, true));
     let world = World::new(pipeline, digests, lock.as_ref());

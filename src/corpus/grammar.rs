@@ -184,7 +184,8 @@ pub(super) fn parse(text: &str, language: Language, budget: Budget) -> Option<Tr
 
 thread_local! {
     /// Parsers are kept: each has buffers that grow with the first files.
-    static PARSERS: RefCell<[Option<Parser>; Language::ALL.len()]> = const { RefCell::new([const { None }; 12]) };
+    static PARSERS: RefCell<[Option<Parser>; Language::ALL.len()]> =
+        const { RefCell::new([const { None }; Language::ALL.len()]) };
 }
 
 fn parse_with(parser: &mut Parser, text: &str, budget: Budget) -> Option<Tree> {
@@ -192,8 +193,7 @@ fn parse_with(parser: &mut Parser, text: &str, budget: Budget) -> Option<Tree> {
     let mut left = budget.steps;
     let watch = Stopwatch::start();
     let mut spend = |_: &tree_sitter::ParseState| {
-        // The clock is asked every now and then.
-        if left == 0 || (left % 16 == 0 && watch.elapsed() > budget.time) {
+        if left == 0 || watch.elapsed() > budget.time {
             return ControlFlow::Break(());
         }
         left -= 1;

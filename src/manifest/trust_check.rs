@@ -33,7 +33,8 @@ mod tests {
 
     #[test]
     fn mistakes_have_a_place_and_a_way_out() {
-        let good = format!("format = 1\n\n[signer.alice]\nkey = \"{KEY}\"\nsince = 2026-06-01\nabout = \"us\"\n");
+        let good =
+            format!("format = 1\n\n[signer.alice]\nkey = \"{KEY}\"\nsince = 2026-06-01\nabout = \"us\"\n");
         let loaded = load::trust("trust.toml", good.as_bytes());
         assert!(loaded.diagnostics.is_empty(), "{:?}", loaded.diagnostics);
         assert_eq!(loaded.value.unwrap().signer["alice"].key, KEY);

@@ -133,7 +133,8 @@ pub fn fits(selector: &str, stage: &str, cell: &BTreeMap<String, String>) -> Res
     if name.is_empty() || name.contains(['+', ']']) {
         return Err(malformed());
     }
-    let pairs = rest.map(|rest| rest.strip_suffix(']').ok_or_else(malformed)).transpose()?.unwrap_or_default();
+    let pairs =
+        rest.map(|rest| rest.strip_suffix(']').ok_or_else(malformed)).transpose()?.unwrap_or_default();
     let mut all = glob(name, stage);
     for pair in pairs.split(',').filter(|pair| !pair.is_empty()) {
         let (axis, value) = pair.split_once('=').ok_or_else(malformed)?;
@@ -173,7 +174,8 @@ mod tests {
 
     #[test]
     fn a_selector_without_a_plan() {
-        let cell = BTreeMap::from([("repo".to_owned(), "flask".to_owned()), ("arm".to_owned(), "grep".to_owned())]);
+        let cell =
+            BTreeMap::from([("repo".to_owned(), "flask".to_owned()), ("arm".to_owned(), "grep".to_owned())]);
         for (selector, want) in [
             ("score", Some(true)),
             ("sc*[repo=fl*,arm=grep]", Some(true)),

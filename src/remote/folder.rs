@@ -39,7 +39,9 @@ impl Folder {
         for (at, part) in parts.iter().enumerate() {
             path.push(part);
             let meta = match fs::symlink_metadata(&path) {
-                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                    return Ok(None);
+                }
                 other => other.map_err(|e| self.failed(name, e))?,
             };
             let last = at + 1 == parts.len();
@@ -109,12 +111,7 @@ impl Remote for Folder {
     }
 
     fn remove(&self, name: &str) -> Result<(), RemoteError> {
-        let path = self.root.join(name);
-        self.fs(name, fsio::remove_file(&path))?;
-        // An empty folder is none of the remote's files.
-        if let Some(folder) = path.parent() {
-            let _ = fs::remove_dir(folder);
-        }
-        Ok(())
+        // Its folder stays: another writer may be about to use it.
+        self.fs(name, fsio::remove_file(&self.root.join(name)))
     }
 }

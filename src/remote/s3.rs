@@ -16,7 +16,8 @@ use futures_util::StreamExt;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientOptions, Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, RetryConfig,
+    BackoffConfig, ClientOptions, Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    RetryConfig,
 };
 use tokio::runtime::Runtime;
 
@@ -82,18 +83,21 @@ impl Bucket {
         if bucket.is_empty() || prefix.split('/').any(|part| part == "." || part == "..") {
             return Err(refused("write `s3://BUCKET/PREFIX`".to_owned()));
         }
-        let first = |names: &[&str]| names.iter().find_map(|name| env(name).filter(|value| !value.is_empty()));
+        let first =
+            |names: &[&str]| names.iter().find_map(|name| env(name).filter(|value| !value.is_empty()));
         let needed = |name: &str| {
-            env(name)
-                .filter(|value| !value.is_empty())
-                .ok_or_else(|| refused(format!("the variable {name} is not set; credentials come from the environment")))
+            env(name).filter(|value| !value.is_empty()).ok_or_else(|| {
+                refused(format!("the variable {name} is not set; credentials come from the environment"))
+            })
         };
         let options = ClientOptions::new().with_timeout_disabled().with_connect_timeout(patience);
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(bucket)
             .with_access_key_id(needed("AWS_ACCESS_KEY_ID")?)
             .with_secret_access_key(needed("AWS_SECRET_ACCESS_KEY")?)
-            .with_region(first(&["AWS_REGION", "AWS_DEFAULT_REGION"]).unwrap_or_else(|| "us-east-1".to_owned()))
+            .with_region(
+                first(&["AWS_REGION", "AWS_DEFAULT_REGION"]).unwrap_or_else(|| "us-east-1".to_owned()),
+            )
             .with_retry(RetryConfig {
                 backoff: BackoffConfig {
                     init_backoff: Duration::from_millis(100),
@@ -276,7 +280,8 @@ mod tests {
 
     #[test]
     fn unencrypted_is_for_this_machine() {
-        for yes in ["http://127.0.0.1:5000", "http://localhost:1/x", "http://[::1]:5000", "http://127.9.9.9"] {
+        for yes in ["http://127.0.0.1:5000", "http://localhost:1/x", "http://[::1]:5000", "http://127.9.9.9"]
+        {
             assert!(is_loopback(yes), "{yes}");
         }
         for no in [

@@ -33,7 +33,8 @@ pub struct Pin {
 
 impl Pin {
     fn path(root: &Path, run: &str, selector: Option<&str>) -> PathBuf {
-        let name = Digest::tagged("proofline pin 1", format!("{run} {}", selector.unwrap_or_default()).as_bytes());
+        let name =
+            Digest::tagged("proofline pin 1", format!("{run} {}", selector.unwrap_or_default()).as_bytes());
         root.join("pins").join(format!("{}.json", name.short()))
     }
 }

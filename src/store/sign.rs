@@ -71,7 +71,9 @@ impl Signer {
             && error.kind() == ErrorKind::NotFound
         {
             let mut seed = [0u8; 32];
-            SystemRandom::new().fill(&mut seed).map_err(|_| faulty("the system gives no randomness".to_owned()))?;
+            SystemRandom::new()
+                .fill(&mut seed)
+                .map_err(|_| faulty("the system gives no randomness".to_owned()))?;
             let text = format!("{SECRET}{ALGORITHM}{}\n", STANDARD.encode(seed));
             // Another process may be faster: then its key is the one.
             fsio::write_new(path, text.as_bytes(), Readers::Owner)?;

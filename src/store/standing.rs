@@ -125,8 +125,7 @@ impl Index {
     /// Makes these signers the trusted ones.
     pub(super) fn trust(&mut self, signers: &BTreeSet<PublicKey>) -> Result<(), StoreError> {
         let wanted: BTreeSet<String> = signers.iter().map(ToString::to_string).collect();
-        let known: BTreeSet<String> =
-            rows(&self.db, "SELECT signer FROM trusted")?.into_iter().collect();
+        let known: BTreeSet<String> = rows(&self.db, "SELECT signer FROM trusted")?.into_iter().collect();
         if wanted == known {
             return Ok(());
         }

@@ -57,7 +57,19 @@ fn archives() {
     let outer = dir.path().join("outer");
     let file = dir.path().join("x.tar.gz");
     let limits = Limits { entries: 200, file: 1 << 20, total: 4 << 20, ratio: 100 };
-    let words = ["../", "/", "/etc/passwd", "top/link/x", "..", ".git/", "a.py", "A.PY", "\0", "7777777", "ustar  \0"];
+    let words = [
+        "../",
+        "/",
+        "/etc/passwd",
+        "top/link/x",
+        "..",
+        ".git/",
+        "a.py",
+        "A.PY",
+        "\0",
+        "7777777",
+        "ustar  \0",
+    ];
     fuzz("archives", &[sound()], &words, |bytes| {
         for packed in [gzipped(bytes), gzipped(&signed(bytes)), bytes.to_vec()] {
             let _ = fsio::remove_dir(&outer);

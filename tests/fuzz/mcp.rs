@@ -15,10 +15,41 @@ use serde_json::{Value, json};
 use crate::mutate::fuzz;
 
 const WORDS: &[&str] = &[
-    "{", "}", "[", "]", "\"", ":", ",", "null", "true", "1e309", "-1", "\\ud800", "\\n", "\n", "\r\n", "\u{2028}",
-    "\"file\":\"a.py\"", "\"line\":3", "src/a.py:3: def f", "../../etc/passwd", "/corpus/src/a.py", "|", "---",
-    "```", "</file>", "<file path=\"a.py\">", "file:///corpus/a.py", "%2e%2e/", "No results", "Error:",
-    "18446744073709551616", "\"jsonrpc\":\"2.0\"", "\"id\":1", "\"result\":{}", "\"method\":\"ping\"",
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    ":",
+    ",",
+    "null",
+    "true",
+    "1e309",
+    "-1",
+    "\\ud800",
+    "\\n",
+    "\n",
+    "\r\n",
+    "\u{2028}",
+    "\"file\":\"a.py\"",
+    "\"line\":3",
+    "src/a.py:3: def f",
+    "../../etc/passwd",
+    "/corpus/src/a.py",
+    "|",
+    "---",
+    "```",
+    "</file>",
+    "<file path=\"a.py\">",
+    "file:///corpus/a.py",
+    "%2e%2e/",
+    "No results",
+    "Error:",
+    "18446744073709551616",
+    "\"jsonrpc\":\"2.0\"",
+    "\"id\":1",
+    "\"result\":{}",
+    "\"method\":\"ping\"",
 ];
 
 fn texts() -> Vec<Vec<u8>> {
@@ -38,9 +69,8 @@ fn texts() -> Vec<Vec<u8>> {
 
 /// A value out of any bytes: as JSON, else as the text of a reply.
 fn value(bytes: &[u8]) -> Value {
-    serde_json::from_slice(bytes).unwrap_or_else(|_| {
-        json!({"content": [{"type": "text", "text": String::from_utf8_lossy(bytes)}]})
-    })
+    serde_json::from_slice(bytes)
+        .unwrap_or_else(|_| json!({"content": [{"type": "text", "text": String::from_utf8_lossy(bytes)}]}))
 }
 
 #[test]
@@ -49,7 +79,9 @@ fn replies() {
         let known = |path: &str| path.starts_with("src/");
         for lines in [Lines::OneBased, Lines::ZeroBased] {
             let rules = Rules { roots: vec!["/corpus".to_owned()], lines, known: Some(&known) };
-            for value in [value(bytes), json!({"content": [{"type": "text", "text": String::from_utf8_lossy(bytes)}]})] {
+            for value in
+                [value(bytes), json!({"content": [{"type": "text", "text": String::from_utf8_lossy(bytes)}]})]
+            {
                 let said = normalise(&value, &rules);
                 assert!(said.hits.len() <= MAX_HITS);
                 for hit in said.hits {
@@ -95,7 +127,8 @@ fn frames() -> String {
     let tools = json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": [
         {"name": "search", "description": "search code", "inputSchema": {"type": "object", "properties":
             {"query": {"type": "string"}}, "required": ["query"]}}]}});
-    let call = json!({"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "a.py:1"}]}});
+    let call =
+        json!({"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "a.py:1"}]}});
     let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
     let note = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     [init, ping, tools, note, call].iter().map(|frame| format!("{frame}\n")).collect()
@@ -105,7 +138,11 @@ fn frames() -> String {
 fn logs() {
     let mut log = String::new();
     for (at, dir, frame) in [
-        (1.0, "c2s", json!({"id": 1, "method": "tools/call", "params": {"name": "s", "arguments": {"q": 1}}})),
+        (
+            1.0,
+            "c2s",
+            json!({"id": 1, "method": "tools/call", "params": {"name": "s", "arguments": {"q": 1}}}),
+        ),
         (2.0, "s2c", json!({"id": 1, "result": {"content": []}})),
         (3.0, "c2s", json!({"id": 2, "method": "tools/call", "params": {"name": "s"}})),
         (4.0, "s2c", json!({"id": 2, "error": {"code": 1, "message": "x"}})),

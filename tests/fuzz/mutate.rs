@@ -96,7 +96,6 @@ fn apply(bytes: &mut Vec<u8>, change: &Change, words: &[&str]) {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "long runs by hand are asked for by the environment")]
 fn asked(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
@@ -155,7 +154,8 @@ fn batch(target: &str, seeds: &[Vec<u8>], words: &[&str], check: &impl Fn(&[u8])
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
     let changes = prop::collection::vec(change(), 0..12);
-    let strategy = (any::<Index>(), changes, prop::option::weighted(0.05, prop::collection::vec(any::<u8>(), 0..600)));
+    let strategy =
+        (any::<Index>(), changes, prop::option::weighted(0.05, prop::collection::vec(any::<u8>(), 0..600)));
     let last = RefCell::new(Vec::new());
     let result = runner.run(&strategy, |(seed, changes, noise)| {
         let mut bytes = noise.unwrap_or_else(|| seeds[seed.index(seeds.len())].clone());

@@ -147,7 +147,11 @@ fn listings() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&dir.path().join("store")).unwrap();
     let content = store.put(b"content").unwrap();
-    let file = |path: &str| format!("{{\"path\":\"{path}\",\"node\":{{\"file\":{{\"size\":7,\"exec\":true,\"digest\":\"{content}\"}}}}}}\n");
+    let file = |path: &str| {
+        format!(
+            "{{\"path\":\"{path}\",\"node\":{{\"file\":{{\"size\":7,\"exec\":true,\"digest\":\"{content}\"}}}}}}\n"
+        )
+    };
     let link = |path: &str, to: &str| format!("{{\"path\":\"{path}\",\"node\":{{\"link\":\"{to}\"}}}}\n");
     let seeds: Vec<Vec<u8>> = [
         [file("a/b"), file("a/c"), link("a/d", "b"), file("e")].concat(),
@@ -156,7 +160,17 @@ fn listings() {
     ]
     .map(String::into_bytes)
     .to_vec();
-    let words = ["a/", "..", "/", "./", "b/../..", "\"path\":\"a/b/c\"", "\n", "{\"path\":\"b\",\"node\":{\"link\":\"..\"}}\n", "\\u0000"];
+    let words = [
+        "a/",
+        "..",
+        "/",
+        "./",
+        "b/../..",
+        "\"path\":\"a/b/c\"",
+        "\n",
+        "{\"path\":\"b\",\"node\":{\"link\":\"..\"}}\n",
+        "\\u0000",
+    ];
     let outer = dir.path().join("outer");
     fuzz("listings", &seeds, &words, |bytes| {
         let Ok(tree) = tree::Tree::parse(bytes) else { return };
@@ -177,7 +191,10 @@ fn listings() {
         }
         let outside = tree::list(&outer).unwrap();
         assert!(outside.iter().all(|path| path.starts_with("middle/inner/")), "{outside:?}");
-        let folders: Vec<_> = std::fs::read_dir(&outer).unwrap().chain(std::fs::read_dir(outer.join("middle")).unwrap()).collect();
+        let folders: Vec<_> = std::fs::read_dir(&outer)
+            .unwrap()
+            .chain(std::fs::read_dir(outer.join("middle")).unwrap())
+            .collect();
         assert_eq!(folders.len(), 2);
     });
 }

@@ -11,6 +11,9 @@ use tar::{Archive, Builder, EntryType, Header};
 
 use super::{Place, exported};
 
+/// What is made of a file of an archive; none leaves it out.
+type Edit<'a> = Box<dyn Fn(String, Vec<u8>) -> Option<(String, Vec<u8>)> + 'a>;
+
 /// Files of an archive in their order.
 fn files(archive: &Path) -> Vec<(String, Vec<u8>)> {
     let mut archive = Archive::new(std::fs::File::open(archive).unwrap());
@@ -53,6 +56,11 @@ fn add(tar: &mut Builder<impl Write>, name: &str, kind: EntryType, bytes: &[u8],
     header.set_mode(0o644);
     header.set_cksum();
     tar.append(&header, bytes).unwrap();
+}
+
+/// Whether a name is that of a signature.
+pub(crate) fn is_signature(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|e| e == "sig")
 }
 
 /// A frame as the store writes it.
@@ -178,7 +186,9 @@ fn an_archive_that_is_none_is_refused_whole() {
 
     // Cut off anywhere.
     let whole = std::fs::read(&archive).unwrap();
-    for (what, end) in [("at an entry", 1024), ("in the middle", whole.len() / 2 + 77), ("its end", whole.len() - 1024)] {
+    for (what, end) in
+        [("at an entry", 1024), ("in the middle", whole.len() / 2 + 77), ("its end", whole.len() - 1024)]
+    {
         let path = b.outside("hostile.tar");
         std::fs::write(&path, &whole[..end]).unwrap();
         check(what, "", &path);
@@ -198,10 +208,13 @@ fn an_archive_that_is_none_is_refused_whole() {
 fn a_file_of_an_archive_that_lies_takes_its_records_along() {
     let (a, archive, count) = exported();
     let good = files(&archive);
-    let is_record = |name: &str| name.starts_with("records/") && Path::new(name).extension().is_some_and(|e| e == "json");
+    let is_record =
+        |name: &str| name.starts_with("records/") && Path::new(name).extension().is_some_and(|e| e == "json");
     let summary: Vec<&(String, Vec<u8>)> = good
         .iter()
-        .filter(|(name, bytes)| is_record(name) && String::from_utf8_lossy(bytes).contains("\"kind\":\"aggregate\""))
+        .filter(|(name, bytes)| {
+            is_record(name) && String::from_utf8_lossy(bytes).contains("\"kind\":\"aggregate\"")
+        })
         .collect();
     let (record_name, record_bytes) = summary[0];
     let record: Value = serde_json::from_slice(record_bytes).unwrap();
@@ -209,7 +222,6 @@ fn a_file_of_an_archive_that_lies_takes_its_records_along() {
     let result = part("result");
     let object = object_name(&result);
     let zeros = zstd_of_zeros(2 << 30);
-    type Edit<'a> = Box<dyn Fn(String, Vec<u8>) -> Option<(String, Vec<u8>)> + 'a>;
     let replace = |victim: &str, with: Vec<u8>| -> Edit<'_> {
         let victim = victim.to_owned();
         Box::new(move |name, bytes| Some(if name == victim { (name, with.clone()) } else { (name, bytes) }))
@@ -219,7 +231,7 @@ fn a_file_of_an_archive_that_lies_takes_its_records_along() {
         Box::new(move |name, bytes| (name != victim).then_some((name, bytes)))
     };
     let signature = format!("{record_name}.sig");
-    let other_signature = good.iter().find(|(name, _)| name.ends_with(".sig") && *name != signature).unwrap();
+    let other_signature = good.iter().find(|(name, _)| is_signature(name) && *name != signature).unwrap();
     let bent = String::from_utf8(record_bytes.clone()).unwrap().replace("\"attempt\":1", "\"attempt\":2");
     let bent_name = {
         let (folder, _) = record_name.rsplit_once('/').unwrap();
@@ -227,24 +239,75 @@ fn a_file_of_an_archive_that_lies_takes_its_records_along() {
     };
     let cases: Vec<(&str, &str, Edit<'_>)> = vec![
         ("other bytes", "don't have the digest", replace(&object, frame(b'O', false, 5, b"wrong", &result))),
-        ("its own wrong digest", "don't have the digest", replace(&object, frame(b'O', false, 5, b"wrong", &Digest::of(b"wrong")))),
-        ("a record as an object", "it is no object", replace(&object, frame(b'R', false, 5, b"wrong", &result))),
+        (
+            "its own wrong digest",
+            "don't have the digest",
+            replace(&object, frame(b'O', false, 5, b"wrong", &Digest::of(b"wrong"))),
+        ),
+        (
+            "a record as an object",
+            "it is no object",
+            replace(&object, frame(b'R', false, 5, b"wrong", &result)),
+        ),
         ("no frame", "no object of proofline", replace(&object, vec![7; 99])),
         ("too short", "too short", replace(&object, b"PLF1".to_vec())),
-        ("a bomb that says so", "would unpack to", replace(&object, frame(b'O', true, 2 << 30, &zeros, &result))),
-        ("a bomb that does not", "don't have the digest", replace(&object, frame(b'O', true, 1000, &zeros, &result))),
-        ("absurd length", "no object of proofline", replace(&object, frame(b'O', true, u64::MAX, b"x", &result))),
-        ("longer than it says", "cut off, or longer", replace(&object, [frame(b'O', false, 5, b"wrong", &result), vec![0]].concat())),
+        (
+            "a bomb that says so",
+            "would unpack to",
+            replace(&object, frame(b'O', true, 2 << 30, &zeros, &result)),
+        ),
+        (
+            "a bomb that does not",
+            "don't have the digest",
+            replace(&object, frame(b'O', true, 1000, &zeros, &result)),
+        ),
+        (
+            "absurd length",
+            "no object of proofline",
+            replace(&object, frame(b'O', true, u64::MAX, b"x", &result)),
+        ),
+        (
+            "longer than it says",
+            "cut off, or longer",
+            replace(&object, [frame(b'O', false, 5, b"wrong", &result), vec![0]].concat()),
+        ),
         ("an absent object", "its part `result` did not come", drop_file(&object)),
-        ("another record's signature", "its signature is not that of its bytes", replace(&signature, other_signature.1.clone())),
-        ("a damaged signature", "its signature is not that of its bytes", replace(&signature, b"ed25519:".to_vec())),
+        (
+            "another record's signature",
+            "its signature is not that of its bytes",
+            replace(&signature, other_signature.1.clone()),
+        ),
+        (
+            "a damaged signature",
+            "its signature is not that of its bytes",
+            replace(&signature, b"ed25519:".to_vec()),
+        ),
         ("a signature of no text", "is no text", replace(&signature, vec![0xff; 9])),
         ("a changed record", "don't have the digest", replace(record_name, bent.clone().into_bytes())),
-        ("a changed record under its name, with the old signature", "its signature is not that of its bytes", {
-            let (from, bent, to) = (record_name.clone(), bent.clone(), bent_name.clone());
+        (
+            "a changed record under its name, with the old signature",
+            "its signature is not that of its bytes",
+            {
+                let (from, bent, to) = (record_name.clone(), bent.clone(), bent_name.clone());
+                Box::new(move |name, bytes| {
+                    Some(if name == from {
+                        (to.clone(), bent.clone().into_bytes())
+                    } else if name == format!("{from}.sig") {
+                        (format!("{to}.sig"), bytes)
+                    } else {
+                        (name, bytes)
+                    })
+                })
+            },
+        ),
+        ("a signature alone", "a signature without its record", drop_file(record_name)),
+        ("a record under another key", "the record of another key", {
+            let (_, file) = record_name.rsplit_once('/').unwrap();
+            let to = format!("records/{}/{file}", Digest::of(b"x"));
+            let from = record_name.clone();
             Box::new(move |name, bytes| {
                 Some(if name == from {
-                    (to.clone(), bent.clone().into_bytes())
+                    (to.clone(), bytes)
                 } else if name == format!("{from}.sig") {
                     (format!("{to}.sig"), bytes)
                 } else {
@@ -252,19 +315,13 @@ fn a_file_of_an_archive_that_lies_takes_its_records_along() {
                 })
             })
         }),
-        ("a signature alone", "a signature without its record", drop_file(record_name)),
-        ("a record under another key", "the record of another key", {
-            let (_, file) = record_name.rsplit_once('/').unwrap();
-            let to = format!("records/{}/{file}", Digest::of(b"x"));
-            let from = record_name.clone();
-            Box::new(move |name, bytes| {
-                Some(if name == from { (to.clone(), bytes) } else if name == format!("{from}.sig") { (format!("{to}.sig"), bytes) } else { (name, bytes) })
-            })
-        }),
         ("no record at all", "no record of this version", {
             let bytes = b"[1]".to_vec();
-            let (from, to) = (record_name.clone(), format!("records/{}/{}.json", Digest::of(b"k"), Digest::of(&bytes)));
-            Box::new(move |name, old| Some(if name == from { (to.clone(), bytes.clone()) } else { (name, old) }))
+            let (from, to) =
+                (record_name.clone(), format!("records/{}/{}.json", Digest::of(b"k"), Digest::of(&bytes)));
+            Box::new(move |name, old| {
+                Some(if name == from { (to.clone(), bytes.clone()) } else { (name, old) })
+            })
         }),
     ];
     for (what, words, edit) in cases {
@@ -279,7 +336,11 @@ fn a_file_of_an_archive_that_lies_takes_its_records_along() {
         assert!(refused.iter().any(|one| one["why"].as_str().unwrap().contains(words)), "{what}: {json}");
         assert_eq!(json["records"], count - 1, "{what}: {json}");
         b.sound();
-        assert_eq!(b.executed(), ["summary".to_owned()].into(), "{what}: the rest is used, this one is made here");
+        assert_eq!(
+            b.executed(),
+            ["summary".to_owned()].into(),
+            "{what}: the rest is used, this one is made here"
+        );
     }
 }
 
@@ -308,9 +369,16 @@ fn a_remote_that_lies_is_not_believed() {
         b.trust(&a.identity());
         let said = b.run(&["store", "pull", &address, "--json"]);
         let json = said.json();
-        assert_eq!((said.code, &json["records"]), (if words.is_empty() { 0 } else { 3 }, &json!(records)), "{words}: {json}");
+        assert_eq!(
+            (said.code, &json["records"]),
+            (if words.is_empty() { 0 } else { 3 }, &json!(records)),
+            "{words}: {json}"
+        );
         let refused = json["refused"].as_array().unwrap();
-        assert!(words.is_empty() || refused.iter().any(|one| one["why"].as_str().unwrap().contains(words)), "{words}: {json}");
+        assert!(
+            words.is_empty() || refused.iter().any(|one| one["why"].as_str().unwrap().contains(words)),
+            "{words}: {json}"
+        );
         b.sound();
         assert_eq!(b.executed().len(), count - records);
         b

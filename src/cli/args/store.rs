@@ -18,7 +18,7 @@ pub(in crate::cli) enum StoreCommand {
     Export(StoreExport),
     /// Take in results from such a file
     Import(StoreImport),
-    /// Write results of a run into a remote: a folder, or s3://BUCKET/PREFIX
+    /// Write results of a run into a remote: a folder, or `s3://BUCKET/PREFIX`
     Push(StorePush),
     /// Take in results from a remote
     Pull(StorePull),
@@ -92,7 +92,7 @@ pub(in crate::cli) struct StoreImport {
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct StorePush {
-    /// A folder, or s3://BUCKET/PREFIX with the usual AWS_* variables
+    /// A folder, or `s3://BUCKET/PREFIX` with the usual AWS_* variables
     pub(in crate::cli) remote: String,
     #[command(flatten)]
     pub(in crate::cli) leaving: Leaving,
@@ -103,7 +103,7 @@ pub(in crate::cli) struct StorePush {
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct StorePull {
-    /// A folder, or s3://BUCKET/PREFIX with the usual AWS_* variables
+    /// A folder, or `s3://BUCKET/PREFIX` with the usual AWS_* variables
     pub(in crate::cli) remote: String,
     /// Nodes: stage, stage[axis=value,...], globs in both [default: all that is there]
     #[arg(value_name = "SEL")]

@@ -38,7 +38,9 @@ pub(in crate::cli) fn pin(command: &args::StorePin, store: Option<&Path>, out: &
     // A run whose journal is gone can still be named by its pin.
     let pins = store.pins()?;
     let run = context::run_id(&store, what).ok().or_else(|| {
-        pins.iter().find(|pin| command.remove && pin.run == *what && pin.selector.is_none()).map(|p| p.run.clone())
+        pins.iter()
+            .find(|pin| command.remove && pin.run == *what && pin.selector.is_none())
+            .map(|p| p.run.clone())
     });
     let selector = if run.is_some() { None } else { Some(what.clone()) };
     if command.remove {
@@ -112,7 +114,9 @@ pub(in crate::cli) fn quarantine(
     let key = key_of(&store, what, &command.run)?;
     if command.undo {
         let Some(one) = store.undo_quarantine(&key)? else {
-            return Err(CliError::Usage(format!("`{what}` is not in quarantine; see `proofline store quarantine`")));
+            return Err(CliError::Usage(format!(
+                "`{what}` is not in quarantine; see `proofline store quarantine`"
+            )));
         };
         if command.json {
             out.json(&json!({ "key": key, "owned": one.records().count() }));
@@ -126,7 +130,8 @@ pub(in crate::cli) fn quarantine(
     };
     let suspects = store.suspects(&key)?;
     if suspects.is_empty() {
-        let why = if store.attempts(&key)?.is_empty() { "no record" } else { "no record that isn't in quarantine" };
+        let why =
+            if store.attempts(&key)?.is_empty() { "no record" } else { "no record that isn't in quarantine" };
         return Err(CliError::Usage(format!("the store has {why} of `{what}`")));
     }
     let paid: Vec<&str> = suspects.iter().filter_map(|record| record.usd.as_deref()).collect();
@@ -164,7 +169,9 @@ fn key_of(store: &Store, what: &str, run: &str) -> Result<Digest, CliError> {
     let (run, nodes) = nodes(store, run, &[])?;
     let found = nodes.iter().find(|node| named(&node.id)).map(|node| node.record.key);
     found.ok_or_else(|| {
-        CliError::Usage(format!("`{what}` is neither a key nor a node of run {run}; `proofline report --json` lists both"))
+        CliError::Usage(format!(
+            "`{what}` is neither a key nor a node of run {run}; `proofline report --json` lists both"
+        ))
     })
 }
 

@@ -4,13 +4,17 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::keep;
 use crate::cli::args;
 use crate::cli::context;
 use crate::cli::exit::{CliError, INFRASTRUCTURE};
 use crate::cli::out::Out;
-use super::keep;
 
-pub(in crate::cli) fn verify(command: &args::StoreVerify, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
+pub(in crate::cli) fn verify(
+    command: &args::StoreVerify,
+    store: Option<&Path>,
+    out: &Out,
+) -> Result<u8, CliError> {
     let store = context::existing(store)?;
     let report = store.verify(!command.quick)?;
     let ok = report.problems.is_empty();

@@ -30,7 +30,11 @@ fn nodes(store: &Store, run: &str, selectors: &[String]) -> Result<(String, Vec<
         }
     }
     if out.is_empty() {
-        let what = if selectors.is_empty() { "node with a result".to_owned() } else { format!("node `{}`", selectors.join(" ")) };
+        let what = if selectors.is_empty() {
+            "node with a result".to_owned()
+        } else {
+            format!("node `{}`", selectors.join(" "))
+        };
         return Err(CliError::Usage(format!("run {run} has no {what}; see `proofline status {run}`")));
     }
     Ok((run, out))

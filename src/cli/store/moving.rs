@@ -31,7 +31,9 @@ fn key_file(asked: Option<&Path>) -> Result<PathBuf, CliError> {
     let folder = |name: &str| process::secret(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let config = folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")));
     config.map(|config| config.join("proofline").join("key")).ok_or_else(|| {
-        CliError::Usage("neither XDG_CONFIG_HOME nor HOME is set; name the file of your key with --key".to_owned())
+        CliError::Usage(
+            "neither XDG_CONFIG_HOME nor HOME is set; name the file of your key with --key".to_owned(),
+        )
     })
 }
 
@@ -166,7 +168,8 @@ pub(in crate::cli) fn pull(
     let wanted = |record: &Record| {
         let stage = record.node.split('[').next().unwrap_or_default();
         let cell = cell_of(&record.node);
-        command.nodes.is_empty() || command.nodes.iter().any(|selector| fits(selector, stage, &cell) == Ok(true))
+        command.nodes.is_empty()
+            || command.nodes.iter().any(|selector| fits(selector, stage, &cell) == Ok(true))
     };
     let store = context::taking(store, command.json)?;
     let bar = bar(out, command.json, "pulling");
@@ -213,7 +216,8 @@ fn tell(
     }
     for one in &moved.untrusted {
         match &one.signer {
-            None => out.say(&format!("{} record(s) are signed by nobody: they are kept and not used", one.records)),
+            None => out
+                .say(&format!("{} record(s) are signed by nobody: they are kept and not used", one.records)),
             Some(key) => {
                 out.say(&format!(
                     "{} record(s) are signed by a key that is not in {}: they are kept and not used. If you trust it, add\n",

@@ -192,7 +192,9 @@ impl<'t, 'n, F: FnMut(Reference<'t>)> Walk<'t, 'n, F> {
                     self.name(node, field);
                 } else if is(&self.tables.opaque, kind) {
                     self.opaque(node);
-                } else if !(is(&self.tables.literals, kind) && self.is_plain(node)) && cursor.goto_first_child() {
+                } else if !(is(&self.tables.literals, kind) && self.is_plain(node))
+                    && cursor.goto_first_child()
+                {
                     if is(&self.tables.scopes, kind) {
                         self.locals.push(self.frames.len());
                     }

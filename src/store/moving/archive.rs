@@ -12,12 +12,12 @@ use super::names::{FORMAT, Name};
 use super::{Leaving, Limits, MoveError, Moved, Progress};
 use crate::digest::Digest;
 use crate::fsio::{self, FsError, Readers};
-use crate::store::sign;
-use crate::store::pack::HEADER;
 use crate::store::Store;
+use crate::store::pack::HEADER;
+use crate::store::sign;
 
-/// Bytes of a tar's block; two empty ones are its end.
-const BLOCK: u64 = 512;
+/// Bytes at the end of a tar that are zero.
+const END: usize = 1024;
 /// Records that are taken in together.
 const TOGETHER: usize = 1000;
 
@@ -37,7 +37,8 @@ impl Store {
         let total = (objects.len() + leaving.len()) as u64;
         fsio::write_in_pieces(to, Readers::Others, |file| -> Result<(), MoveError> {
             let mut tar = Builder::new(file);
-            let mut add = |name: Name, bytes: &[u8]| fsio::at(append(&mut tar, name, bytes), "can't write", to);
+            let mut add =
+                |name: Name, bytes: &[u8]| fsio::at(append(&mut tar, name, bytes), "can't write", to);
             add(Name::Format, FORMAT)?;
             for digest in &objects {
                 let frame = self.frame(digest)?;
@@ -123,9 +124,9 @@ impl Reading<'_> {
 
     fn all(mut self, mut file: File, progress: Progress<'_>) -> Result<Moved, MoveError> {
         // What is cut off between two entries would else pass for a smaller archive.
-        let mut end = [1u8; 2 * BLOCK as usize];
-        let ended = self.size >= 3 * BLOCK
-            && file.seek(SeekFrom::End(-2 * BLOCK.cast_signed())).is_ok()
+        let mut end = [1u8; END];
+        let ended = self.size > END as u64
+            && file.seek(SeekFrom::End(-1024)).is_ok()
             && file.read_exact(&mut end).is_ok()
             && file.rewind().is_ok();
         if !ended || end.iter().any(|b| *b != 0) {
@@ -143,7 +144,8 @@ impl Reading<'_> {
                 return Err(self.refused(format!("it holds more than {} files", self.limits.files)));
             }
             let path = entry.path_bytes().into_owned();
-            let shown: String = String::from_utf8_lossy(&path).chars().take(160).flat_map(char::escape_debug).collect();
+            let shown: String =
+                String::from_utf8_lossy(&path).chars().take(160).flat_map(char::escape_debug).collect();
             let kind = entry.header().entry_type();
             if kind.is_dir() && std::str::from_utf8(&path).is_ok_and(Name::is_folder) {
                 continue;
@@ -153,7 +155,9 @@ impl Reading<'_> {
             }
             let name = std::str::from_utf8(&path).ok().and_then(Name::parse);
             let name = name.ok_or_else(|| {
-                self.refused(format!("`{shown}` is no name of an archive of results; `proofline store export` writes them"))
+                self.refused(format!(
+                    "`{shown}` is no name of an archive of results; `proofline store export` writes them"
+                ))
             })?;
             if !self.names.insert(name) {
                 return Err(self.refused(format!("`{shown}` is in it twice")));
@@ -169,7 +173,9 @@ impl Reading<'_> {
             };
             let size = entry.size();
             if size > limit {
-                return Err(self.refused(format!("`{shown}` has {size} bytes, more than the {limit} that are taken")));
+                return Err(
+                    self.refused(format!("`{shown}` has {size} bytes, more than the {limit} that are taken"))
+                );
             }
             // A size beyond the file's would be claimed to have memory set aside.
             if size > self.size {

@@ -144,7 +144,10 @@ impl Moved {
     fn strangers(&mut self, count: &BTreeMap<Option<PublicKey>, u64>) {
         self.untrusted = count
             .iter()
-            .map(|(signer, records)| Stranger { signer: signer.map(|key| key.to_string()), records: *records })
+            .map(|(signer, records)| Stranger {
+                signer: signer.map(|key| key.to_string()),
+                records: *records,
+            })
             .collect();
     }
 }

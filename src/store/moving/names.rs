@@ -94,7 +94,11 @@ mod tests {
                 }
             }
         }
-        assert!(Name::is_folder("objects/") && Name::is_folder("objects/ab/") && Name::is_folder(&format!("records/{a}")));
+        assert!(
+            Name::is_folder("objects/")
+                && Name::is_folder("objects/ab/")
+                && Name::is_folder(&format!("records/{a}"))
+        );
         for bad in ["", "/", "objects/AB", "objects/a", "objects/ab/c", "records/x", "objects/..", "packs"] {
             assert!(!Name::is_folder(bad), "{bad}");
         }

@@ -69,7 +69,7 @@ impl Store {
         let (done, total) = (AtomicU64::new(0), (objects.len() + due.len()) as u64);
         let step = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
         let sent = each(&objects, |digest| {
-            let sent = self.send(remote, Name::Object(*digest), &failures, || self.frame(digest));
+            let sent = send(remote, Name::Object(*digest), &failures, || self.frame(digest));
             step();
             sent
         });
@@ -89,7 +89,8 @@ impl Store {
         }
         let records = each(&due, |one| {
             let name = Name::Record(one.record.key, one.digest);
-            let whole = needed.get(&one.digest).is_some_and(|all| !all.iter().any(|o| absent.contains_key(o)));
+            let whole =
+                needed.get(&one.digest).is_some_and(|all| !all.iter().any(|o| absent.contains_key(o)));
             let sent = if let Some(why) = lost.get(&one.digest) {
                 Sent::Failed(why.clone())
             } else if !whole {
@@ -97,11 +98,11 @@ impl Store {
             } else {
                 let signed = one.signature.as_ref().map(|text| {
                     let name = Name::Signature(one.record.key, one.digest);
-                    self.send(remote, name, &failures, || Ok(text.as_bytes().to_vec()))
+                    send(remote, name, &failures, || Ok(text.as_bytes().to_vec()))
                 });
                 match signed {
                     Some(Sent::Failed(why)) => Sent::Failed(format!("its signature: {why}")),
-                    _ => self.send(remote, name, &failures, || Ok(one.body.clone())),
+                    _ => send(remote, name, &failures, || Ok(one.body.clone())),
                 }
             };
             step();
@@ -119,38 +120,38 @@ impl Store {
         }
         Ok(moved)
     }
+}
 
-    fn send(
-        &self,
-        remote: &dyn Remote,
-        name: Name,
-        failures: &AtomicU64,
-        content: impl Fn() -> Result<Vec<u8>, StoreError>,
-    ) -> Sent {
-        if is_given_up(failures) {
-            return Sent::Failed("not written any more: too many requests have failed".to_owned());
-        }
-        let text = name.to_string();
-        match counted(failures, remote.has(&text)) {
-            Ok(true) => return Sent::There,
-            Ok(false) => {}
-            Err(why) => return Sent::Failed(why),
-        }
-        let bytes = match content() {
-            Ok(bytes) => bytes,
-            Err(error) => return Sent::Failed(error.to_string()),
-        };
-        let size = bytes.len() as u64;
-        match counted(failures, remote.create(&text, bytes)) {
-            Ok(true) => Sent::New(size),
-            // Another writer was faster; that it has not failed since is seen by asking.
-            Ok(false) => match counted(failures, remote.has(&text)) {
-                Ok(true) => Sent::There,
-                Ok(false) => Sent::Failed("another writer began it and did not end; push again".to_owned()),
-                Err(why) => Sent::Failed(why),
-            },
+/// Writes one file, unless it is there.
+fn send(
+    remote: &dyn Remote,
+    name: Name,
+    failures: &AtomicU64,
+    content: impl Fn() -> Result<Vec<u8>, StoreError>,
+) -> Sent {
+    if is_given_up(failures) {
+        return Sent::Failed("not written any more: too many requests have failed".to_owned());
+    }
+    let text = name.to_string();
+    match counted(failures, remote.has(&text)) {
+        Ok(true) => return Sent::There,
+        Ok(false) => {}
+        Err(why) => return Sent::Failed(why),
+    }
+    let bytes = match content() {
+        Ok(bytes) => bytes,
+        Err(error) => return Sent::Failed(error.to_string()),
+    };
+    let size = bytes.len() as u64;
+    match counted(failures, remote.create(&text, bytes)) {
+        Ok(true) => Sent::New(size),
+        // Another writer was faster; that it has not failed since is seen by asking.
+        Ok(false) => match counted(failures, remote.has(&text)) {
+            Ok(true) => Sent::There,
+            Ok(false) => Sent::Failed("another writer began it and did not end; push again".to_owned()),
             Err(why) => Sent::Failed(why),
-        }
+        },
+        Err(why) => Sent::Failed(why),
     }
 }
 
@@ -191,9 +192,9 @@ pub(super) fn expect(remote: &dyn Remote) -> Result<(), MoveError> {
     match remote.get(&Name::Format.to_string(), 1024)? {
         None => Err(refused("nothing was pushed there yet: it has no file `format`".to_owned())),
         Some(found) if found == FORMAT => Ok(()),
-        Some(found) if found.starts_with(b"proofline store") => Err(refused(
-            "it is a store, not a remote; push from it, or export and import".to_owned(),
-        )),
+        Some(found) if found.starts_with(b"proofline store") => {
+            Err(refused("it is a store, not a remote; push from it, or export and import".to_owned()))
+        }
         Some(found) => Err(refused(format!(
             "its format is `{}`, this program reads `{}`",
             String::from_utf8_lossy(&found).trim().escape_debug(),

@@ -52,7 +52,8 @@ fn key(name: &str) -> Digest {
 
 fn leaving(store: &Store, dir: &Path) -> (Vec<Leaving>, Signer) {
     let signer = Signer::open(&dir.join("key")).unwrap();
-    let records: Vec<Record> = store.index().records().unwrap().into_iter().map(|(_, record)| record).collect();
+    let records: Vec<Record> =
+        store.index().records().unwrap().into_iter().map(|(_, record)| record).collect();
     (store.leaving(&records, &signer).unwrap(), signer)
 }
 
@@ -79,7 +80,15 @@ impl Remote for Memory {
     }
 
     fn list(&self, folder: &str, most: usize) -> Result<Vec<String>, RemoteError> {
-        Ok(self.files.lock().unwrap().keys().filter(|name| name.starts_with(folder)).take(most).cloned().collect())
+        Ok(self
+            .files
+            .lock()
+            .unwrap()
+            .keys()
+            .filter(|name| name.starts_with(folder))
+            .take(most)
+            .cloned()
+            .collect())
     }
 
     fn get(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>, RemoteError> {
@@ -132,7 +141,8 @@ fn with_folder(dir: &Path, entries: Vec<(&str, Node)>) -> Memory {
     let part = PartRef { digest: Digest::of(&listing), size: tree.bytes(), tree: true };
     one.parts.insert("state".to_owned(), part);
     for bytes in [recipe.to_vec(), listing, b"x".to_vec()] {
-        let (header, payload) = crate::store::pack::frame(crate::store::pack::FrameKind::Object, Digest::of(&bytes), &bytes);
+        let (header, payload) =
+            crate::store::pack::frame(crate::store::pack::FrameKind::Object, Digest::of(&bytes), &bytes);
         remote.put(names::Name::Object(Digest::of(&bytes)), &[&header.encode()[..], &payload].concat());
     }
     let signer = Signer::open(&dir.join("key")).unwrap();
@@ -165,7 +175,10 @@ fn folders_that_would_leave_their_place_are_refused() {
         let store = Store::open(&dir.path().join("store")).unwrap();
         let moved = pull(&store, &remote);
         assert_eq!(moved.records, u64::from(words.is_empty()), "{words}: {moved:?}");
-        assert!(words.is_empty() || moved.refused.iter().any(|one| one.why.contains(words)), "{words}: {moved:?}");
+        assert!(
+            words.is_empty() || moved.refused.iter().any(|one| one.why.contains(words)),
+            "{words}: {moved:?}"
+        );
         assert!(store.verify(true).unwrap().problems.is_empty(), "{words}");
     }
 }
@@ -200,7 +213,8 @@ fn records_that_fit_nothing_are_refused() {
         let remote = Memory::default();
         from.push(&leaving, &remote, &quiet).unwrap();
         remote.put(names::Name::Record(record.key, record.digest()), &record.body());
-        remote.put(names::Name::Signature(record.key, record.digest()), signer.sign(&record.body()).as_bytes());
+        remote
+            .put(names::Name::Signature(record.key, record.digest()), signer.sign(&record.body()).as_bytes());
         let dir = tempfile::tempdir().unwrap();
         let to = Store::open(dir.path()).unwrap();
         let moved = pull(&to, &remote);
@@ -229,7 +243,10 @@ fn limits_hold() {
         match to.import(&archive, limits, &quiet) {
             Err(error) => assert!(whole && error.to_string().contains(words), "{words}: {error}"),
             Ok(moved) => {
-                assert!(!whole && moved.refused.iter().any(|one| one.why.contains(words)), "{words}: {moved:?}");
+                assert!(
+                    !whole && moved.refused.iter().any(|one| one.why.contains(words)),
+                    "{words}: {moved:?}"
+                );
             }
         }
     }
@@ -326,16 +343,21 @@ fn trust_moves_the_mark_and_no_index_forgets_it() {
     to.trust(&trusted).unwrap();
     assert_eq!(to.hit(&key("a")).unwrap().unwrap().origin, "here");
     // A record whose frame was damaged is written again as one from elsewhere.
-    let pack = std::fs::read_dir(root.join("packs")).unwrap().map(|e| e.unwrap().path()).find(|path| {
-        std::fs::read(path).unwrap().windows(5).any(|w| w == b"PLF1A")
-    });
+    let pack = std::fs::read_dir(root.join("packs"))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .find(|path| std::fs::read(path).unwrap().windows(5).any(|w| w == b"PLF1A"));
     let pack = pack.unwrap();
     let mut bytes = std::fs::read(&pack).unwrap();
     let at = bytes.windows(5).position(|w| w == b"PLF1A").unwrap();
     bytes[at + 70] ^= 1;
     crate::fsio::write_plain(&pack, &bytes).unwrap();
     let problems = to.verify(true).unwrap().problems;
-    assert_eq!(problems.iter().filter(|p| p.kind == "damaged-record" && p.repaired).count(), 1, "{problems:?}");
+    assert_eq!(
+        problems.iter().filter(|p| p.kind == "damaged-record" && p.repaired).count(),
+        1,
+        "{problems:?}"
+    );
     let to = rebuilt(to);
     to.trust(&BTreeSet::new()).unwrap();
     assert_eq!((hits(&to), to.untrusted().unwrap().len()), ([true, false], 2));
@@ -351,8 +373,14 @@ fn a_pack_with_a_kept_record_from_elsewhere_stays() {
     let to = Store::open(&dir.path().join("to")).unwrap();
     to.trust(&BTreeSet::from([signer.public()])).unwrap();
     pull(&to, &remote);
-    to.pin(&crate::store::pins::Pin { format: 1, run: "r".to_owned(), selector: None, at: 1, keys: vec![key("a")] })
-        .unwrap();
+    to.pin(&crate::store::pins::Pin {
+        format: 1,
+        run: "r".to_owned(),
+        selector: None,
+        at: 1,
+        keys: vec![key("a")],
+    })
+    .unwrap();
     assert_eq!(to.gc(1, true).unwrap().dead_records, 0);
     assert!(to.hit(&key("a")).unwrap().is_some());
     assert!(to.verify(true).unwrap().problems.is_empty());
