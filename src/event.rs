@@ -33,6 +33,9 @@ pub enum Event {
         params: BTreeMap<String, serde_json::Value>,
         /// Stages in order with their numbers of nodes.
         stages: Vec<(String, u64)>,
+        /// Kinds of the stages, in the same order.
+        #[serde(default)]
+        kinds: Vec<String>,
         /// Arms in manifest order.
         #[serde(default)]
         arms: Vec<String>,
@@ -54,8 +57,18 @@ pub enum Event {
     Reused {
         /// Stage.
         stage: String,
-        /// Node ids and keys.
+        /// How many; 0 in journals of versions that did not say it.
+        #[serde(default)]
+        count: u64,
+        /// Object with a line `KEY NODE` for each, where they are many.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        listing: Option<Digest>,
+        /// Node ids and keys: all of them, or those that the listing has not or with other keys.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         nodes: Vec<(String, Digest)>,
+        /// Nodes of the listing that were not reused.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        except: Vec<String>,
     },
     /// An attempt began.
     Started {

@@ -6,7 +6,9 @@
 
 pub mod dry;
 mod executor;
+mod memo;
 mod orphans;
+mod remember;
 pub mod run;
 mod schedule;
 pub mod table;

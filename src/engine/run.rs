@@ -16,10 +16,17 @@ use crate::clock::Clock;
 use crate::corpus::Corpus;
 use crate::digest::Digest;
 use crate::event::{Counts, Event, RunState};
-use crate::plan::key::{Keyed, NoRecipe};
+use crate::plan::key::NoRecipe;
 use crate::stage::{Failure, Job};
 use crate::store::journal::JournalWriter;
 use crate::store::{Outcome, Published, Record, Store, StoreError};
+
+/// Nodes that are keyed and looked up together.
+const WAVE: usize = 256;
+/// Fewer reused nodes than this are told of before the next node starts.
+const FEW: usize = 64;
+/// So many are told of although there may soon be more.
+const MANY: usize = 4_096;
 
 /// How a run is to be done.
 pub struct Options {
@@ -59,7 +66,7 @@ pub struct Summary {
 /// # Errors
 /// When the store fails; what had been published stays.
 pub async fn run(
-    table: Table,
+    mut table: Table,
     world: World,
     store: Arc<Store>,
     corpora: Arc<BTreeMap<String, Corpus>>,
@@ -68,15 +75,11 @@ pub async fn run(
     listen: &mut (dyn FnMut(&Event) + Send),
 ) -> Result<Summary, EngineError> {
     let (send, receive) = unbounded_channel();
-    let chains = table.graph.chains();
+    table.recall(&world, &store, &options.again)?;
+    let open = (0..table.graph.len()).any(|node| table.is_open(node));
+    let chains = if open { table.graph.chains() } else { Vec::new() };
     let pools = table.pipeline.pools.iter().map(|(n, p)| (n.clone(), p.clone()));
     let schedule = Schedule::new(options.jobs, pools);
-    let pending: Vec<u32> = table
-        .graph
-        .nodes
-        .iter()
-        .map(|node| u32::try_from(node.needs.iter().map(Vec::len).sum::<usize>()).unwrap_or(u32::MAX))
-        .collect();
     let dispatcher = Dispatcher {
         table,
         world,
@@ -88,12 +91,12 @@ pub async fn run(
         send,
         schedule,
         chains,
-        pending,
+        pending: Vec::new(),
         ready: Vec::new(),
-        keyed: HashMap::new(),
         in_flight: HashMap::new(),
         waiting_for: HashMap::new(),
         reused: BTreeMap::new(),
+        begun: false,
         counts: Counts::default(),
         ended: Vec::new(),
         halted: false,
@@ -112,18 +115,18 @@ struct Dispatcher<'a> {
     send: UnboundedSender<Message>,
     schedule: Schedule,
     chains: Vec<u32>,
-    /// Per node: needs that have not ended yet.
+    /// Per node: needs that are open and have not ended yet.
     pending: Vec<u32>,
     /// Nodes all of whose needs have ended.
     ready: Vec<usize>,
-    /// Recipes of nodes in the queue.
-    keyed: HashMap<usize, Keyed>,
     /// Key of what runs, and the node that runs it.
     in_flight: HashMap<Digest, usize>,
     /// Nodes that wait for another node of the same key.
     waiting_for: HashMap<usize, Vec<usize>>,
     /// Reused nodes that are not in the journal yet, by stage.
-    reused: BTreeMap<usize, Vec<(String, Digest)>>,
+    reused: BTreeMap<usize, Vec<usize>>,
+    /// What was reused before the first node started is in the journal.
+    begun: bool,
     counts: Counts,
     /// Ended nodes that are not published yet.
     ended: Vec<Ended>,
@@ -133,15 +136,11 @@ struct Dispatcher<'a> {
 
 impl Dispatcher<'_> {
     async fn go(mut self, mut receive: UnboundedReceiver<Message>) -> Result<Summary, EngineError> {
-        self.counts.total = self.table.graph.nodes.len() as u64;
+        self.counts.total = self.table.graph.len() as u64;
         if let Some(chosen) = &self.options.chosen {
             self.counts.total = chosen.iter().filter(|c| **c).count() as u64;
         }
-        for node in (0..self.table.graph.nodes.len()).rev() {
-            if self.pending[node] == 0 {
-                self.ready.push(node);
-            }
-        }
+        self.begin();
         let (mut stopped, mut killed) = (false, false);
         loop {
             self.settle_ready()?;
@@ -149,7 +148,7 @@ impl Dispatcher<'_> {
             self.journal.write()?;
             // A signal may have come before there was anything to run.
             self.halted |= self.options.stop.is_cancelled();
-            self.start_nodes();
+            self.start_nodes()?;
             if self.schedule.running() == 0 && (self.halted || self.schedule.waiting() == 0) {
                 break;
             }
@@ -181,8 +180,10 @@ impl Dispatcher<'_> {
                     if self.schedule.waiting() > 0 => {}
             }
         }
-        self.flush_reused();
+        self.flush_reused(true)?;
         self.journal.sync()?;
+        // A run without a memo is as good; the next one then takes longer.
+        let _ = self.table.remember(&self.world, &self.store);
         let state = if self.counts.failed > 0 {
             RunState::Failed
         } else if self.counts.executed + self.counts.reused < self.counts.total {
@@ -191,6 +192,26 @@ impl Dispatcher<'_> {
             RunState::Complete
         };
         Ok(Summary { state, counts: self.counts, table: self.table })
+    }
+
+    /// Counts what is as it was, and finds the nodes to begin with.
+    fn begin(&mut self) {
+        let table = &mut self.table;
+        self.pending = vec![0; table.graph.len()];
+        for node in 0..table.graph.len() {
+            if table.is_open(node) {
+                let open = table.graph.ups(node).filter(|up| table.is_open(*up as usize)).count();
+                self.pending[node] = u32::try_from(open).unwrap_or(u32::MAX);
+                if open == 0 {
+                    self.ready.push(node);
+                }
+            } else if self.options.chosen.as_ref().is_some_and(|chosen| !chosen[node]) {
+                table.status[node] = Status::Skipped;
+            } else {
+                self.counts.reused += 1;
+                self.reused.entry(table.graph.stage(node)).or_default().push(node);
+            }
+        }
     }
 
     fn tell(&mut self, event: Event) {
@@ -205,7 +226,7 @@ impl Dispatcher<'_> {
             Message::Event(event) => self.tell(event),
             Message::Ended(ended) => {
                 // A slot is free at the end; dependents wait for the publication.
-                let stage = self.table.graph.nodes[ended.node].stage;
+                let stage = self.table.graph.stage(ended.node);
                 let pipeline = Arc::clone(&self.table.pipeline);
                 self.schedule.free(Wants::of(&pipeline.stages[stage]));
                 self.ended.push(*ended);
@@ -215,61 +236,72 @@ impl Dispatcher<'_> {
 
     /// Gives keys to the nodes whose needs have ended, and reuses what is in the store.
     fn settle_ready(&mut self) -> Result<(), EngineError> {
-        while let Some(node) = self.ready.pop() {
+        while !self.ready.is_empty() {
+            let mut wave = std::mem::take(&mut self.ready);
+            wave.sort_unstable();
+            for some in wave.chunks(WAVE) {
+                self.settle_some(some)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_some(&mut self, nodes: &[usize]) -> Result<(), EngineError> {
+        let mut keys = Vec::with_capacity(nodes.len());
+        for node in nodes.iter().copied() {
             if self.options.chosen.as_ref().is_some_and(|chosen| !chosen[node]) {
                 self.table.status[node] = Status::Skipped;
                 self.released(node);
-                continue;
-            }
-            if let Some(by) = self.table.blocked_by(node) {
+            } else if let Some(by) = self.table.blocked_by(node) {
                 self.table.status[node] = Status::Blocked;
                 self.counts.blocked += 1;
                 let (id, by) = (self.table.id(node), self.table.id(by));
                 self.tell(Event::Blocked { node: id, by });
                 self.released(node);
-                continue;
-            }
-            match self.table.keyed(node, &self.world) {
-                Ok(keyed) => self.settle(node, keyed)?,
-                Err(NoRecipe::Wait(what) | NoRecipe::Impossible(what)) => {
-                    self.fail(
-                        node,
-                        None,
-                        &Failure {
-                            cause: crate::manifest::pipeline::Cause::Spawn,
-                            message: what,
-                            log: Vec::new(),
-                        },
-                    )?;
+            } else if !self.table.is_touched(node) {
+                self.table.status[node] = Status::Kept;
+                self.reused(node);
+            } else {
+                match self.table.keyed(node, &self.world) {
+                    Ok(keyed) => keys.push((node, keyed.key)),
+                    Err(NoRecipe::Wait(what) | NoRecipe::Impossible(what)) => {
+                        let cause = crate::manifest::pipeline::Cause::Spawn;
+                        self.fail(node, None, &Failure { cause, message: what, log: Vec::new() })?;
+                    }
                 }
             }
         }
+        let hits = self.store.hits(&keys.iter().map(|(_, key)| *key).collect::<Vec<_>>())?;
+        for ((node, key), hit) in keys.into_iter().zip(hits) {
+            self.settle(node, key, hit);
+        }
         Ok(())
     }
 
-    fn settle(&mut self, node: usize, keyed: Keyed) -> Result<(), EngineError> {
-        self.table.keys[node] = Some(keyed.key);
-        if let Some(other) = self.in_flight.get(&keyed.key) {
+    fn settle(&mut self, node: usize, key: Digest, hit: Option<Record>) {
+        if let Some(other) = self.in_flight.get(&key) {
             self.waiting_for.entry(*other).or_default().push(node);
-            return Ok(());
+            return;
         }
-        let again = self.options.again.contains(&node);
-        if !again && let Some(record) = self.store.hit(&keyed.key)? {
+        if let Some(record) = hit
+            && !self.options.again.contains(&node)
+        {
             self.reuse(node, Arc::new(record));
-            return Ok(());
+            return;
         }
-        self.in_flight.insert(keyed.key, node);
-        self.keyed.insert(node, keyed);
+        self.in_flight.insert(key, node);
         self.table.status[node] = Status::Due;
         self.schedule.push(node, self.chains[node]);
-        Ok(())
     }
 
     fn reuse(&mut self, node: usize, record: Arc<Record>) {
-        self.counts.reused += 1;
-        let stage = self.table.graph.nodes[node].stage;
-        self.reused.entry(stage).or_default().push((self.table.id(node), record.key));
         self.table.status[node] = Status::Done(record);
+        self.reused(node);
+    }
+
+    fn reused(&mut self, node: usize) {
+        self.counts.reused += 1;
+        self.reused.entry(self.table.graph.stage(node)).or_default().push(node);
         self.released(node);
     }
 
@@ -285,8 +317,9 @@ impl Dispatcher<'_> {
 
     /// Counts a node as ended for those that need it.
     fn released(&mut self, node: usize) {
-        for at in 0..self.table.graph.nodes[node].dependents.len() {
-            let below = self.table.graph.nodes[node].dependents[at] as usize;
+        self.table.touch_below(node);
+        for below in self.table.graph.dependents(node) {
+            let below = *below as usize;
             self.pending[below] -= 1;
             if self.pending[below] == 0 {
                 self.ready.push(below);
@@ -294,28 +327,38 @@ impl Dispatcher<'_> {
         }
     }
 
-    fn flush_reused(&mut self) {
-        for (stage, nodes) in std::mem::take(&mut self.reused) {
-            let stage = self.table.pipeline.stages[stage].name.clone();
-            self.tell(Event::Reused { stage, nodes });
+    /// Tells of reused nodes; unless of `all`, of those that make a line of a good length.
+    fn flush_reused(&mut self, all: bool) -> Result<(), EngineError> {
+        for (stage, mut nodes) in std::mem::take(&mut self.reused) {
+            if !all && (FEW..MANY).contains(&nodes.len()) {
+                self.reused.insert(stage, nodes);
+                continue;
+            }
+            nodes.sort_unstable();
+            let event = self.table.reused(stage, &nodes, &self.store)?;
+            self.tell(event);
         }
+        Ok(())
     }
 
-    fn start_nodes(&mut self) {
+    fn start_nodes(&mut self) -> Result<(), EngineError> {
         while !self.halted {
             let pipeline = Arc::clone(&self.table.pipeline);
-            let nodes = &self.table.graph.nodes;
-            let Some(node) = self.schedule.next(|n| Wants::of(&pipeline.stages[nodes[n].stage])) else {
+            let graph = &self.table.graph;
+            let Some(node) = self.schedule.next(|n| Wants::of(&pipeline.stages[graph.stage(n)])) else {
                 break;
             };
-            self.flush_reused();
+            let first = !std::mem::replace(&mut self.begun, true);
+            self.flush_reused(first)?;
             self.start(node);
         }
+        Ok(())
     }
 
     fn start(&mut self, node: usize) {
-        let Some(keyed) = self.keyed.remove(&node) else { return };
-        let stage_index = self.table.graph.nodes[node].stage;
+        // Made once more: the recipes of all nodes that wait would take much memory.
+        let Ok(keyed) = self.table.keyed(node, &self.world) else { return };
+        let stage_index = self.table.graph.stage(node);
         let pipeline = Arc::clone(&self.table.pipeline);
         let stage = &pipeline.stages[stage_index];
         let cell = self.table.graph.cell(&pipeline, node);
@@ -384,7 +427,7 @@ impl Dispatcher<'_> {
                     done.push((ended.node, ended.wall_ms));
                 }
                 Err(failure) => {
-                    let key = self.table.keys[ended.node];
+                    let key = self.table.key(ended.node);
                     if failure.is_cancelled() {
                         self.undone(ended.node);
                     } else {
@@ -424,7 +467,11 @@ impl Dispatcher<'_> {
             record
         } else {
             self.differs(node, &record)?;
-            self.store.hit(&record.key)?.unwrap_or(record)
+            let first = self.store.hit(&record.key)?;
+            if first.is_none() {
+                self.table.doubt(node);
+            }
+            first.unwrap_or(record)
         };
         let record = Arc::new(record);
         self.in_flight.remove(&record.key);
@@ -443,7 +490,7 @@ impl Dispatcher<'_> {
 
     /// Notes a second result of a pure node that is not the first.
     fn differs(&mut self, node: usize, second: &Record) -> Result<(), StoreError> {
-        let pure = self.table.pipeline.stages[self.table.graph.nodes[node].stage].effect
+        let pure = self.table.pipeline.stages[self.table.graph.stage(node)].effect
             == crate::manifest::pipeline::Effect::Pure;
         if let Some(first) = self.store.hit(&second.key)?
             && pure
@@ -463,7 +510,7 @@ impl Dispatcher<'_> {
 
     /// A node that was ended by a signal: neither done nor failed.
     fn undone(&mut self, node: usize) {
-        if let Some(key) = self.table.keys[node] {
+        if let Some(key) = self.table.key(node) {
             self.in_flight.remove(&key);
         }
         self.table.status[node] = Status::Open;

@@ -39,14 +39,17 @@ impl Kind for Command {
         let Work::Command(command) = &at.stage.work else {
             return Err(NoRecipe::Impossible("this stage runs nothing".to_owned()));
         };
-        let vars = variables(at.pipeline, at.cell);
-        let render =
-            |text: &str| template::render_cell(text, &vars).map_err(|e| NoRecipe::Impossible(e.to_string()));
+        let cell: Vec<(&str, &str)> =
+            at.cell.iter().map(|(axis, value)| (axis.as_str(), value.as_str())).collect();
+        let render = |text: &str| {
+            template::render_cell(text, &at.pipeline.params, &cell)
+                .map_err(|e| NoRecipe::Impossible(e.to_string()))
+        };
         let mut out = Map::new();
         let run = command.run.iter().map(|w| render(w)).collect::<Result<Vec<_>, _>>()?;
         // By path, so that a reason names the file; scripts are inputs like others.
         let mut inputs: BTreeMap<String, String> = BTreeMap::new();
-        for word in run.iter().filter(|word| is_file(&at.pipeline.root, word)) {
+        for word in run.iter().filter(|word| at.world.is_file(word)) {
             inputs.extend(files(at, word)?);
         }
         out.insert("run".to_owned(), json!(run));
@@ -105,21 +108,10 @@ fn put(out: &mut Map<String, Value>, name: &str, value: Value, default: &Value) 
     }
 }
 
-fn is_file(root: &Path, word: &str) -> bool {
-    tree::plain(word).is_ok() && root.join(word).is_file()
-}
-
 /// Files that match a pattern: project path and digest, hex.
 fn files(at: &At<'_>, pattern: &str) -> Result<Vec<(String, String)>, NoRecipe> {
     let found = at.world.files(pattern).map_err(NoRecipe::Impossible)?;
     Ok(found.iter().map(|(path, digest)| (path.clone(), digest.hex())).collect())
-}
-
-/// What templates of a cell may name: axis values and parameters.
-fn variables(pipeline: &Compiled, cell: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
-    let mut out: BTreeMap<String, Value> = cell.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
-    out.insert("params".to_owned(), json!(pipeline.params));
-    out
 }
 
 /// The node's question without its ground truth.
@@ -240,9 +232,9 @@ fn lay_inputs(job: &Job, work: &Path) -> Result<(), Failure> {
     }
     for (need, inputs) in job.stage().needs.iter().zip(&job.needs) {
         for input in inputs {
-            let Some(record) = &input.record else { continue };
+            let Some(parts) = &input.parts else { continue };
             let folder = work.join(place(&job.pipeline.stages[*need].name, &input.extra));
-            for (name, part) in record.parts.iter().filter(|(n, _)| !is_meta(n)) {
+            for (name, part) in parts.iter().filter(|(n, _)| !is_meta(n)) {
                 let target = folder.join(name);
                 if part.tree {
                     job.store.restore(&part.digest, &target)?;

@@ -3,6 +3,7 @@
 //! Everything in it can be read again from packs, object files and journals,
 //! so a damaged index is put aside and rebuilt.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::object::{Found, loose_path, pack_path};
 use super::pack::{self, FrameKind, HEADER, Header, PackWriter, Placed};
 use super::record::{Outcome, Record};
-use super::{Published, StoreError};
+use super::{Published, Standing, StoreError};
 use crate::digest::Digest;
 use crate::fsio;
 
@@ -28,9 +29,11 @@ CREATE UNIQUE INDEX IF NOT EXISTS one_accepted ON records (key) WHERE accepted =
 CREATE INDEX IF NOT EXISTS by_key ON records (key);
 CREATE INDEX IF NOT EXISTS by_cell ON records (pipeline, node);
 CREATE TABLE IF NOT EXISTS packs (id TEXT PRIMARY KEY, taken INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS standing (id BLOB NOT NULL, losses INTEGER NOT NULL);
+INSERT INTO standing SELECT randomblob(16), 0 WHERE NOT EXISTS (SELECT 1 FROM standing);
 ";
 /// Raised when the tables change; an index of another version is rebuilt.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 pub(super) struct Index {
     db: Connection,
@@ -64,18 +67,18 @@ impl Index {
         let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version != VERSION {
             db.execute_batch(
-                "DROP TABLE IF EXISTS objects; DROP TABLE IF EXISTS records; DROP TABLE IF EXISTS packs;",
+                "DROP TABLE IF EXISTS objects; DROP TABLE IF EXISTS records;
+                 DROP TABLE IF EXISTS packs; DROP TABLE IF EXISTS standing;",
             )?;
             db.execute_batch(SCHEMA)?;
             db.pragma_update(None, "user_version", VERSION)?;
         }
-        db.execute_batch(SCHEMA)?;
         Ok(Self { db })
     }
 
     /// Takes in frames that are in packs or object files but not in the index.
     pub(super) fn take_in(&mut self, root: &Path) -> Result<(), StoreError> {
-        let fresh: i64 = self.db.query_row("SELECT COUNT(*) FROM packs", [], |row| row.get(0))?;
+        let mut known = self.packs()?;
         let mut packs: Vec<PathBuf> = Vec::new();
         let folder = root.join("packs");
         for entry in fsio::at(fs::read_dir(&folder), "can't list", &folder)? {
@@ -85,20 +88,30 @@ impl Index {
             }
         }
         packs.sort();
-        let mut found: Vec<(String, u64, Vec<Placed>, Vec<Staged>)> = Vec::new();
+        let mut sizes = Vec::with_capacity(packs.len());
         for path in packs {
-            let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let taken: u64 = self
-                .db
-                .query_row("SELECT taken FROM packs WHERE id = ?1", [&id], |row| row.get::<_, i64>(0))
-                .optional()?
-                .map_or(0, |n| u64::try_from(n).unwrap_or(0));
             let size = fsio::at(fs::metadata(&path), "can't look at", &path)?.len();
+            let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            sizes.push((path, id, size));
+        }
+        let lost: Vec<&String> = known
+            .iter()
+            .filter(|(id, taken)| !sizes.iter().any(|(_, other, size)| other == *id && size >= taken))
+            .map(|(id, _)| id)
+            .collect();
+        if !lost.is_empty() {
+            self.forget_packs(&lost)?;
+            // What they held may stand in others too: all are read again.
+            known.clear();
+        }
+        let mut found: Vec<(String, u64, Vec<Placed>, Vec<Staged>)> = Vec::new();
+        for (path, id, size) in sizes {
+            let taken = known.get(&id).copied().unwrap_or(0);
             if size > taken {
                 found.push(scan_pack(&path, id, taken)?);
             }
         }
-        let loose = if fresh == 0 { scan_loose(root)? } else { Vec::new() };
+        let loose = if known.is_empty() { scan_loose(root)? } else { Vec::new() };
         if found.is_empty() && loose.is_empty() {
             return Ok(());
         }
@@ -125,6 +138,35 @@ impl Index {
         }
         tx.commit()?;
         Ok(())
+    }
+
+    /// The packs that were taken in, each up to which byte.
+    fn packs(&self) -> Result<BTreeMap<String, u64>, StoreError> {
+        let mut query = self.db.prepare_cached("SELECT id, taken FROM packs")?;
+        let rows = query.query_map([], |row| {
+            Ok((row.get::<_, String>(0)?, u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0)))
+        })?;
+        rows.map(|row| row.map_err(StoreError::from)).collect()
+    }
+
+    /// Drops what packs held that are gone or have become shorter.
+    fn forget_packs(&mut self, ids: &[&String]) -> Result<(), StoreError> {
+        let tx = self.db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        for id in ids {
+            tx.execute("DELETE FROM objects WHERE pack = ?1", [id])?;
+            tx.execute("DELETE FROM packs WHERE id = ?1", [id])?;
+        }
+        lose(&tx)?;
+        tx.commit()?;
+        Ok(())
+    }
+
+    pub(super) fn standing(&self) -> Result<Standing, StoreError> {
+        let mut query = self.db.prepare_cached("SELECT id, losses FROM standing")?;
+        let (id, losses): (Vec<u8>, i64) = query.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let mut index = [0; 16];
+        index.iter_mut().zip(id).for_each(|(slot, byte)| *slot = byte);
+        Ok(Standing { index, losses: u64::try_from(losses).unwrap_or(u64::MAX) })
     }
 
     /// Makes written frames and records known.
@@ -229,6 +271,21 @@ impl Index {
         Ok(out)
     }
 
+    /// The accepted and complete records of keys, read as of one moment.
+    pub(super) fn hits(&self, keys: &[Digest]) -> Result<Vec<Option<Record>>, StoreError> {
+        let tx = self.db.unchecked_transaction()?;
+        let mut out = Vec::with_capacity(keys.len());
+        for key in keys {
+            let record = match self.accepted(key)? {
+                Some(record) if self.complete(&record)? => Some(record),
+                _ => None,
+            };
+            out.push(record);
+        }
+        tx.commit()?;
+        Ok(out)
+    }
+
     /// Whether every object of a record is present in its size.
     pub(super) fn complete(&self, record: &Record) -> Result<bool, StoreError> {
         complete(&self.db, record)
@@ -236,17 +293,17 @@ impl Index {
 
     pub(super) fn forget_object(&self, digest: &Digest) -> Result<(), StoreError> {
         self.db.execute("DELETE FROM objects WHERE digest = ?1", [digest.bytes().as_slice()])?;
-        Ok(())
+        lose(&self.db)
     }
 
     pub(super) fn forget_record(&self, digest: &Digest) -> Result<(), StoreError> {
         self.db.execute("DELETE FROM records WHERE digest = ?1", [digest.bytes().as_slice()])?;
-        Ok(())
+        lose(&self.db)
     }
 
     pub(super) fn forget_pack(&self, id: &str) -> Result<(), StoreError> {
         self.db.execute("DELETE FROM packs WHERE id = ?1", [id])?;
-        Ok(())
+        lose(&self.db)
     }
 
     pub(super) fn integrity(&self) -> Result<Option<String>, StoreError> {
@@ -259,6 +316,12 @@ impl Index {
         let body = query.query_row(args, |row| row.get::<_, String>(0)).optional()?;
         body.map(|text| parse(&text)).transpose()
     }
+}
+
+/// Counts a loss: nobody can rely any more on what was known of hits.
+fn lose(db: &Connection) -> Result<(), StoreError> {
+    db.prepare_cached("UPDATE standing SET losses = losses + 1")?.execute([])?;
+    Ok(())
 }
 
 fn parse(body: &str) -> Result<Record, StoreError> {
@@ -399,6 +462,7 @@ fn insert_record(db: &Connection, staged: &Staged) -> Result<bool, StoreError> {
         // An accepted record that lost an object is broken and gives way.
         Some((digest, body)) if !complete(db, &parse(body)?)? => {
             db.execute("UPDATE records SET accepted = 0 WHERE digest = ?1", [digest])?;
+            lose(db)?;
             true
         }
         Some(_) => false,

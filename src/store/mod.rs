@@ -18,6 +18,7 @@
 mod gc;
 mod index;
 pub mod journal;
+pub mod listing;
 mod object;
 mod pack;
 pub mod record;
@@ -111,6 +112,16 @@ pub struct Published {
     pub digest: Digest,
     /// False when another result had been accepted for the key before.
     pub accepted: bool,
+}
+
+/// What the index can be trusted for. While it is the same, nothing has been lost:
+/// a record that was a hit with all its objects still is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The index; a rebuilt one is another.
+    pub index: [u8; 16],
+    /// How often something was dropped from it.
+    pub losses: u64,
 }
 
 /// An open store.
@@ -212,6 +223,22 @@ impl Store {
         Ok(complete.then_some(record))
     }
 
+    /// The accepted records of some keys, in their order; see [`Self::hit`].
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn hits(&self, keys: &[Digest]) -> Result<Vec<Option<Record>>, StoreError> {
+        self.index().hits(keys)
+    }
+
+    /// What the index can be trusted for now.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn standing(&self) -> Result<Standing, StoreError> {
+        self.index().standing()
+    }
+
     /// The record of this digest.
     ///
     /// # Errors
@@ -268,6 +295,10 @@ impl Store {
     /// # Errors
     /// When the file system or the index fails.
     pub fn put(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
+        let digest = Digest::of(bytes);
+        if self.index().object(&digest)?.is_some() {
+            return Ok(digest);
+        }
         let mut guard = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let writer = match guard.as_mut() {
             Some(writer) => writer,

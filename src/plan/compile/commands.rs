@@ -33,6 +33,10 @@ pub(super) struct Metrics {
 #[derive(Debug, Default)]
 pub(super) struct Outputs {
     declared: Vec<(String, Place)>,
+    /// By path: the first output that has it or lies inside it.
+    taken: BTreeMap<String, usize>,
+    /// By path: the first output that has it.
+    paths: BTreeMap<String, usize>,
     pub(super) metrics: Metrics,
 }
 
@@ -152,7 +156,7 @@ impl Texts<'_> {
         };
         let mut out = Vec::new();
         for cell in cells {
-            match template::render_cell(text, &template::cell_vars(&self.params.values, cell)) {
+            match template::render_cell(text, &self.params.values, &cell) {
                 Ok(rendered) => out.push(rendered),
                 Err(error) => {
                     texts::bad_template(cx, &error, place);
@@ -218,7 +222,7 @@ fn output_path(cx: &mut Cx<'_>, written: &str, rendered: &[String], path: &KeyPa
         );
         return;
     }
-    let clash = outputs.declared.iter().find(|(other, _)| overlap(other, written)).cloned();
+    let clash = outputs.clash(written).map(|at| outputs.declared[at].clone());
     if let Some((other, first)) = clash {
         let message = if other == written {
             format!("two outputs have the path `{}`", short(written))
@@ -234,7 +238,31 @@ fn output_path(cx: &mut Cx<'_>, written: &str, rendered: &[String], path: &KeyPa
             .push(error.at(first, "and this one").help("give each output of the pipeline a path of its own"));
         return;
     }
-    outputs.declared.push((written.to_owned(), place));
+    outputs.declare(written, place);
+}
+
+impl Outputs {
+    /// The first output whose path is this one or lies inside it, or around it.
+    fn clash(&self, path: &str) -> Option<usize> {
+        let around = above(path).filter_map(|folder| self.paths.get(folder));
+        around.chain(self.taken.get(path)).min().copied()
+    }
+
+    fn declare(&mut self, path: &str, place: Place) {
+        let at = self.declared.len();
+        self.declared.push((path.to_owned(), place));
+        self.paths.entry(path.to_owned()).or_insert(at);
+        for taken in above(path).chain([path]) {
+            if !self.taken.contains_key(taken) {
+                self.taken.insert(taken.to_owned(), at);
+            }
+        }
+    }
+}
+
+/// The folders that a path lies in.
+fn above(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at])
 }
 
 /// Whether one path is the other or lies inside it.
