@@ -175,3 +175,21 @@ pub struct Counts {
     /// Not run because one that they need failed.
     pub blocked: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_older_journals_are_read() {
+        let key = Digest::of(b"k");
+        let old = format!(r#"{{"type":"reused","stage":"a","nodes":[["a[i=1]","{key}"]]}}"#);
+        let nodes = vec![("a[i=1]".to_owned(), key)];
+        let event =
+            Event::Reused { stage: "a".to_owned(), count: 0, listing: None, nodes, except: Vec::new() };
+        assert_eq!(serde_json::from_str::<Event>(&old).unwrap(), event);
+        let old = r#"{"type":"run-started","pipeline":"p","path":"p.toml","params":{},"stages":[["a",1]],"pid":1,"host":"h"}"#;
+        let Event::RunStarted { kinds, stages, .. } = serde_json::from_str(old).unwrap() else { unreachable!() };
+        assert!(kinds.is_empty() && stages.len() == 1);
+    }
+}

@@ -448,3 +448,118 @@ impl Entry<'_> {
 fn narrow(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STANDING: Standing = Standing { index: [3; 16], losses: 5 };
+
+    fn known(byte: u8) -> Known {
+        Known { stat: (1, 2, 3, -4, 5, 6, 7), digest: Digest::of(&[byte]), settled: byte == 1 }
+    }
+
+    fn part(name: &str, tree: bool) -> Part<'_> {
+        Part { name, tree, digest: Digest::of(name.as_bytes()), size: 9 }
+    }
+
+    fn sample() -> Writer {
+        let mut writer = Writer::default();
+        writer.node(Some((Digest::of(b"k0"), [part("a", false), part("b", true)].into_iter())), false);
+        writer.node(None::<(Digest, std::iter::Empty<Part<'_>>)>, true);
+        writer.node(Some((Digest::of(b"k2"), [part("a", false), part("b", true)].into_iter())), true);
+        writer.node(Some((Digest::of(b"k3"), std::iter::empty())), false);
+        writer.stage(Some(Digest::of(b"list")));
+        writer.stage(None);
+        writer.query("src/*", true, [("src/x", known(1)), ("src/y", known(2))].into_iter());
+        writer.query("z", false, [("z", known(3))].into_iter());
+        writer.file("/outside", &known(4));
+        writer.absent("cat src", Other::Nothing);
+        writer.absent("lib", Other::Something);
+        writer.uses(0, 2);
+        writer.uses(1, 0);
+        writer
+    }
+
+    fn bytes(writer: Writer) -> Vec<u8> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("memo");
+        writer.write(&path, Digest::of(b"basis"), &STANDING).unwrap();
+        fsio::read(&path).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let memo = Memo::parse(bytes(sample())).unwrap();
+        assert_eq!((memo.basis(), memo.standing()), (Digest::of(b"basis"), STANDING));
+        assert_eq!((memo.nodes(), memo.stages()), (4, 2));
+        assert_eq!([0, 1, 2, 3, 4].map(|node| memo.is_done(node)), [true, false, true, true, false]);
+        assert_eq!([0, 1, 2, 3, 4].map(|node| memo.deviates(node)), [false, false, true, false, false]);
+        assert_eq!((memo.key(2), memo.key(1)), (Some(Digest::of(b"k2")), None));
+        for node in [0, 2] {
+            let parts: Vec<Part<'_>> = memo.parts(node).unwrap().collect();
+            assert_eq!(parts, [part("a", false), part("b", true)]);
+        }
+        assert!(memo.parts(1).is_none() && memo.parts(3).unwrap().next().is_none());
+        assert_eq!((memo.listing(0), memo.listing(1)), (Some(Digest::of(b"list")), None));
+        let queries: Vec<Query<'_>> = memo.queries().map(Option::unwrap).collect();
+        assert_eq!((queries[0].pattern, queries[0].walked, queries[1].walked), ("src/*", true, false));
+        let files: Vec<(&str, Known)> = memo.files(&queries[0]).map(Option::unwrap).collect();
+        assert_eq!(files, [("src/x", known(1)), ("src/y", known(2))]);
+        assert_eq!(memo.all_files().map(|file| file.unwrap().0).last(), Some("/outside"));
+        let absents: Vec<(&str, Other)> = memo.absents().map(Option::unwrap).collect();
+        assert_eq!(absents, [("cat src", Other::Nothing), ("lib", Other::Something)]);
+        assert_eq!(memo.uses().collect::<Vec<_>>(), [(0, 2), (1, 0)]);
+    }
+
+    /// Looks at all that a memo holds.
+    fn read_all(memo: &Memo) {
+        for node in 0..memo.nodes().min(100) + 2 {
+            let _ = (memo.is_done(node), memo.key(node), memo.deviates(node), memo.listing(node));
+            let _ = memo.parts(node).map(|parts| parts.take(100).count());
+        }
+        for query in memo.queries().take(100).flatten() {
+            let _ = memo.files(&query).take(100).count();
+        }
+        let _ = (memo.all_files().take(100).count(), memo.absents().take(100).count());
+        let _ = (memo.uses().take(100).count(), memo.basis(), memo.standing());
+    }
+
+    #[test]
+    fn no_bytes_panic_and_no_length_is_believed() {
+        let whole = bytes(sample());
+        let sealed = |mut bytes: Vec<u8>| {
+            let body = bytes.len() - SUM;
+            let sum = Digest::of(&bytes[..body]);
+            bytes[body..].copy_from_slice(sum.bytes());
+            bytes
+        };
+        // Every byte of the file in turn, with a checksum that is right.
+        for at in 0..whole.len() - SUM {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] = value;
+                if let Some(memo) = Memo::parse(sealed(bytes)) {
+                    read_all(&memo);
+                }
+            }
+        }
+        // Every number of the header and of the entries as large as it can be.
+        for at in 0..whole.len() - SUM - 4 {
+            let mut bytes = whole.clone();
+            bytes[at..at + 4].fill(0xff);
+            if let Some(memo) = Memo::parse(sealed(bytes)) {
+                read_all(&memo);
+            }
+        }
+        for length in 0..whole.len() {
+            assert!(Memo::parse(whole[..length].to_vec()).is_none());
+            if length >= SUM
+                && let Some(memo) = Memo::parse(sealed(whole[..length].to_vec()))
+            {
+                read_all(&memo);
+            }
+        }
+        assert!(Memo::parse(Vec::new()).is_none());
+    }
+}

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::corpus::Corpus;
 use crate::digest::Digest;
 use crate::event::{Counts, Event, RunState};
-use crate::plan::key::NoRecipe;
+use crate::plan::key::{Keyed, NoRecipe};
 use crate::stage::{Failure, Job};
 use crate::store::journal::JournalWriter;
 use crate::store::{Outcome, Published, Record, Store, StoreError};
@@ -93,6 +93,7 @@ pub async fn run(
         chains,
         pending: Vec::new(),
         ready: Vec::new(),
+        keyed: HashMap::new(),
         in_flight: HashMap::new(),
         waiting_for: HashMap::new(),
         reused: BTreeMap::new(),
@@ -119,6 +120,9 @@ struct Dispatcher<'a> {
     pending: Vec<u32>,
     /// Nodes all of whose needs have ended.
     ready: Vec<usize>,
+    /// Recipes of some nodes in the queue; those of all would take much memory, so the others
+    /// are made once more.
+    keyed: HashMap<usize, Keyed>,
     /// Key of what runs, and the node that runs it.
     in_flight: HashMap<Digest, usize>,
     /// Nodes that wait for another node of the same key.
@@ -263,7 +267,7 @@ impl Dispatcher<'_> {
                 self.reused(node);
             } else {
                 match self.table.keyed(node, &self.world) {
-                    Ok(keyed) => keys.push((node, keyed.key)),
+                    Ok(keyed) => keys.push((node, keyed)),
                     Err(NoRecipe::Wait(what) | NoRecipe::Impossible(what)) => {
                         let cause = crate::manifest::pipeline::Cause::Spawn;
                         self.fail(node, None, &Failure { cause, message: what, log: Vec::new() })?;
@@ -271,14 +275,15 @@ impl Dispatcher<'_> {
                 }
             }
         }
-        let hits = self.store.hits(&keys.iter().map(|(_, key)| *key).collect::<Vec<_>>())?;
-        for ((node, key), hit) in keys.into_iter().zip(hits) {
-            self.settle(node, key, hit);
+        let hits = self.store.hits(&keys.iter().map(|(_, keyed)| keyed.key).collect::<Vec<_>>())?;
+        for ((node, keyed), hit) in keys.into_iter().zip(hits) {
+            self.settle(node, keyed, hit);
         }
         Ok(())
     }
 
-    fn settle(&mut self, node: usize, key: Digest, hit: Option<Record>) {
+    fn settle(&mut self, node: usize, keyed: Keyed, hit: Option<Record>) {
+        let key = keyed.key;
         if let Some(other) = self.in_flight.get(&key) {
             self.waiting_for.entry(*other).or_default().push(node);
             return;
@@ -290,6 +295,9 @@ impl Dispatcher<'_> {
             return;
         }
         self.in_flight.insert(key, node);
+        if self.keyed.len() < WAVE {
+            self.keyed.insert(node, keyed);
+        }
         self.table.status[node] = Status::Due;
         self.schedule.push(node, self.chains[node]);
     }
@@ -356,8 +364,13 @@ impl Dispatcher<'_> {
     }
 
     fn start(&mut self, node: usize) {
-        // Made once more: the recipes of all nodes that wait would take much memory.
-        let Ok(keyed) = self.table.keyed(node, &self.world) else { return };
+        let keyed = match self.keyed.remove(&node) {
+            Some(keyed) => keyed,
+            None => match self.table.keyed(node, &self.world) {
+                Ok(keyed) => keyed,
+                Err(_) => return,
+            },
+        };
         let stage_index = self.table.graph.stage(node);
         let pipeline = Arc::clone(&self.table.pipeline);
         let stage = &pipeline.stages[stage_index];

@@ -457,3 +457,22 @@ fn is_settled(stat: &Stat, now: i64) -> bool {
 fn narrow(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_settled_when_a_later_change_would_show() {
+        let stat = |mtime, mtime_nsec, ctime, ctime_nsec| (1, 2, 3, mtime, mtime_nsec, ctime, ctime_nsec);
+        let fine = stat(10, 5, 10, 500_000_000);
+        assert!(!is_settled(&fine, 10_500) && !is_settled(&fine, 10_600) && is_settled(&fine, 10_601));
+        // Whole seconds on both: the file system may know no finer ones.
+        let coarse = stat(10, 0, 10, 0);
+        assert!(!is_settled(&coarse, 12_500) && is_settled(&coarse, 12_501));
+        // A time from the future, and one that doesn't fit.
+        assert!(!is_settled(&stat(20, 1, 10, 1), 15_000));
+        assert!(!is_settled(&stat(i64::MAX, 1, 10, 1), 15_000));
+        assert!(is_settled(&stat(i64::MIN, 1, 10, 1), 15_000));
+    }
+}

@@ -52,38 +52,53 @@ impl Kind for Command {
         for word in run.iter().filter(|word| at.world.is_file(word)) {
             inputs.extend(files(at, word)?);
         }
-        out.insert("run".to_owned(), json!(run));
+        let text = |text: &String| Value::String(text.clone());
+        out.insert("run".to_owned(), Value::Array(run.into_iter().map(Value::String).collect()));
         for pattern in &command.inputs {
             inputs.extend(files(at, &render(pattern)?)?);
         }
-        put(&mut out, "inputs", json!(inputs), &json!({}));
-        let env =
-            command.env.iter().map(|(k, v)| Ok((k, render(v)?))).collect::<Result<BTreeMap<_, _>, _>>()?;
-        put(&mut out, "env", json!(env), &json!({}));
-        put(&mut out, "secrets", json!(command.secrets), &json!([]));
-        put(&mut out, "network", json!(command.network), &json!(false));
-        let mut outputs = BTreeMap::new();
+        if !inputs.is_empty() {
+            let inputs = inputs.into_iter().map(|(path, digest)| (path, Value::String(digest)));
+            out.insert("inputs".to_owned(), Value::Object(inputs.collect()));
+        }
+        if !command.env.is_empty() {
+            let env = command.env.iter().map(|(k, v)| Ok((k.clone(), Value::String(render(v)?))));
+            out.insert("env".to_owned(), Value::Object(env.collect::<Result<_, _>>()?));
+        }
+        if !command.secrets.is_empty() {
+            out.insert("secrets".to_owned(), Value::Array(command.secrets.iter().map(text).collect()));
+        }
+        if command.network {
+            out.insert("network".to_owned(), Value::Bool(true));
+        }
+        let mut outputs = Map::new();
         for (name, output) in &command.outputs {
             let schema = match &output.schema {
                 Some(path) => Some(files(at, path)?),
                 None => None,
             };
-            outputs.insert(name, json!([render(&output.path)?, schema]));
+            let schema = schema.map_or(Value::Null, |schema| json!(schema));
+            outputs.insert(name.clone(), Value::Array(vec![Value::String(render(&output.path)?), schema]));
         }
-        out.insert("outputs".to_owned(), json!(outputs));
+        out.insert("outputs".to_owned(), Value::Object(outputs));
         let mut needs = Vec::new();
         for (need, ups) in at.stage.needs.iter().zip(at.needs) {
             for up in ups {
                 let parts = up.parts.as_ref().ok_or_else(|| NoRecipe::Wait(up.id.clone()))?;
                 // In the recipe stands what the command can see: place and content, not the producer's name.
-                let parts: BTreeMap<&String, String> =
-                    parts.iter().filter(|(n, _)| !is_meta(n)).map(|(n, d)| (n, d.hex())).collect();
+                let parts = parts.iter().filter(|(n, _)| !is_meta(n));
                 needs.push((place(&at.pipeline.stages[*need].name, &up.extra), parts));
             }
         }
         // It sees folders, not an order.
-        needs.sort();
-        put(&mut out, "needs", json!(needs), &json!([]));
+        needs.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.clone().cmp(b.1.clone())));
+        if !needs.is_empty() {
+            let needs = needs.into_iter().map(|(place, parts)| {
+                let parts = parts.map(|(name, digest)| (name.clone(), Value::String(digest.hex())));
+                Value::Array(vec![Value::String(place), Value::Object(parts.collect())])
+            });
+            out.insert("needs".to_owned(), Value::Array(needs.collect()));
+        }
         put(&mut out, "task", task(at.pipeline, at.cell), &Value::Null);
         if at.stage.effect != Effect::Pure {
             put(&mut out, "replicate", json!(at.value(axis::REPLICATE)), &Value::Null);

@@ -12,5 +12,6 @@ mod interrupt;
 mod measured;
 mod promises;
 mod quickstart;
+mod recall;
 mod servers;
 mod together;

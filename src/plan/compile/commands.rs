@@ -11,7 +11,7 @@ use crate::artifact::part;
 use crate::diag::{Diagnostic, Place, nearest};
 use crate::manifest::path::KeyPath;
 use crate::manifest::pipeline;
-use crate::manifest::project::is_plain;
+use crate::manifest::project::{Fence, Project, is_plain};
 use crate::plan::compiled::Command;
 use crate::plan::template::{self, Reference};
 
@@ -59,10 +59,9 @@ pub(super) fn read(
     }
     for (at, input) in wire.inputs.iter().enumerate() {
         let at = path.key("inputs").index(at);
-        for rendered in texts.check(cx, input, &at) {
-            if !input_is_there(cx, params, input, &rendered, &at) {
-                break;
-            }
+        let rendered = texts.check(cx, input, &at);
+        if let Some(missing) = first_missing(&cx.project, &rendered) {
+            missing_input(cx, params, input, &rendered[missing], &at);
         }
     }
     for (part, output) in &wire.outputs {
@@ -172,11 +171,33 @@ fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
+/// The first of some inputs that isn't plainly there.
+fn first_missing(project: &Project, inputs: &[String]) -> Option<usize> {
+    let fence = project.fence(&project.root);
+    let there = |input: &String| {
+        !is_glob(input) && fence.inside(input).is_ok_and(|full| project.exists(&full))
+            || is_glob(input) && globbed(project, &fence, input)
+    };
+    inputs.iter().position(|input| !there(input))
+}
+
+/// Whether a glob is one, and the folder before its first sign is there.
+fn globbed(project: &Project, fence: &Fence<'_>, input: &str) -> bool {
+    fence.inside(input).is_ok()
+        && globset::Glob::new(input).is_ok()
+        && project.exists(&project.root.join(fixed_folder(input)))
+}
+
+/// The folder before the first sign of a glob.
+fn fixed_folder(input: &str) -> &str {
+    let fixed = input.split(['*', '?', '[']).next().unwrap_or_default();
+    fixed.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
 /// Reports an input that isn't there or leads out of the project. Of a glob
 /// the folder before its first sign must be there; what it matches may change.
-fn input_is_there(cx: &mut Cx<'_>, params: &Params, written: &str, input: &str, path: &KeyPath) -> bool {
-    let fixed = input.split(['*', '?', '[']).next().unwrap_or_default();
-    let folder = fixed.rsplit_once('/').map_or("", |(folder, _)| folder);
+fn missing_input(cx: &mut Cx<'_>, params: &Params, written: &str, input: &str, path: &KeyPath) {
+    let folder = fixed_folder(input);
     let (code, message, near) = match cx.project.inside(&cx.project.root, input) {
         Err(error) => ("bad-path", error.to_string(), None),
         Ok(_) if is_glob(input) => {
@@ -184,14 +205,10 @@ fn input_is_there(cx: &mut Cx<'_>, params: &Params, written: &str, input: &str, 
                 ("bad-path", format!("`{}` is no glob: {}", short(input), error.kind()), None)
             } else {
                 let full = cx.project.root.join(folder);
-                if cx.project.exists(&full) {
-                    return true;
-                }
                 let near = cx.project.nearest_beside(&full);
                 ("no-input", format!("there is no folder `{}` for `{}`", short(folder), short(input)), near)
             }
         }
-        Ok(full) if cx.project.exists(&full) => return true,
         Ok(full) => {
             let near = cx.project.nearest_beside(&full);
             ("no-input", format!("there is no file or folder `{}`", short(input)), near)
@@ -207,7 +224,6 @@ fn input_is_there(cx: &mut Cx<'_>, params: &Params, written: &str, input: &str, 
         }
     }
     cx.found.push(error.help(help));
-    false
 }
 
 fn output_path(cx: &mut Cx<'_>, written: &str, rendered: &[String], path: &KeyPath, outputs: &mut Outputs) {
