@@ -1,6 +1,7 @@
 //! The dry run: what would run, and why. Starts no process, writes nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use super::EngineError;
 use super::table::{Status, Table};
 use super::world::World;
-use crate::plan::key::{NoRecipe, Reason, differences};
+use crate::plan::key::{Keyed, NoRecipe, Reason, differences};
 use crate::store::{Outcome, Store};
 
 /// What would become of a node.
@@ -26,6 +27,9 @@ pub enum Action {
 /// A node of a dry run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Planned {
+    /// Index of the node.
+    #[serde(skip)]
+    pub node: usize,
     /// Node id.
     pub id: String,
     /// Stage.
@@ -43,7 +47,36 @@ pub struct Planned {
     pub key: Option<crate::digest::Digest>,
 }
 
-/// Plans all nodes, or those that `chosen` flags.
+/// What would become of the nodes of one stage.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Nodes that reuse.
+    pub reuse: usize,
+    /// Nodes that run.
+    pub run: usize,
+    /// Nodes that wait.
+    pub wait: usize,
+}
+
+impl Counts {
+    /// All nodes.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.reuse + self.run + self.wait
+    }
+}
+
+/// A dry run.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Per stage.
+    pub stages: Vec<Counts>,
+    /// Nodes, in order: all, or those that do not reuse.
+    pub nodes: Vec<Planned>,
+}
+
+/// Plans all nodes, or those that `chosen` flags. The plan lists those that
+/// reuse only where `all` are wanted.
 ///
 /// # Errors
 /// When the store can't be read.
@@ -52,60 +85,105 @@ pub fn plan(
     world: &World,
     store: Option<&Store>,
     chosen: Option<&[bool]>,
-) -> Result<Vec<Planned>, EngineError> {
-    let mut out = Vec::with_capacity(table.graph.nodes.len());
-    for node in 0..table.graph.nodes.len() {
-        if chosen.is_some_and(|flags| !flags[node]) {
-            table.status[node] = Status::Skipped;
-            continue;
+    all: bool,
+) -> Result<Plan, EngineError> {
+    if let Some(store) = store {
+        table.recall(world, store, &[])?;
+    }
+    let mut out = Plan { stages: vec![Counts::default(); table.pipeline.stages.len()], nodes: Vec::new() };
+    for stage in 0..table.pipeline.stages.len() {
+        let nodes: Vec<usize> = table.graph.of_stage(stage).collect();
+        for some in nodes.chunks(WAVE) {
+            wave(table, world, store, (chosen, all), some, &mut out)?;
         }
-        let id = table.id(node);
-        let stage = table.pipeline.stages[table.graph.nodes[node].stage].name.clone();
-        let cell = table.graph.cell(&table.pipeline, node);
-        let (action, reasons) = one(table, node, &id, world, store)?;
-        table.status[node] = match action {
-            Action::Run => Status::Due,
-            Action::Wait => Status::Waiting,
-            Action::Reuse => std::mem::take(&mut table.status[node]),
-        };
-        out.push(Planned { id, stage, cell, action, reasons, usd: None, key: table.keys[node] });
     }
     Ok(out)
 }
 
-fn one(
+/// Nodes that are keyed and looked up together.
+const WAVE: usize = 256;
+
+/// Plans some nodes of one stage, none of which reads another.
+fn wave(
     table: &mut Table,
-    node: usize,
-    id: &str,
     world: &World,
     store: Option<&Store>,
-) -> Result<(Action, Vec<Reason>), EngineError> {
-    let keyed = match table.keyed(node, world) {
-        Ok(keyed) => keyed,
-        Err(NoRecipe::Wait(what)) => {
-            let seen = match store {
-                Some(store) => store.newest_of_cell(&table.pipeline.name, id)?.is_some(),
-                None => false,
-            };
-            if !seen {
-                return Ok((Action::Wait, vec![Reason::new_node()]));
-            }
-            let reason =
-                Reason { field: format!("needs.{what}"), old: Value::Null, new: json!("to be run first") };
-            return Ok((Action::Wait, vec![reason]));
-        }
-        Err(NoRecipe::Impossible(why)) => {
-            let reason = Reason { field: "recipe".to_owned(), old: Value::Null, new: json!(why) };
-            return Ok((Action::Run, vec![reason]));
-        }
-    };
-    table.keys[node] = Some(keyed.key);
-    let Some(store) = store else { return Ok((Action::Run, vec![Reason::new_node()])) };
-    if let Some(record) = store.hit(&keyed.key)? {
-        table.status[node] = Status::Done(std::sync::Arc::new(record));
-        return Ok((Action::Reuse, Vec::new()));
+    (chosen, all): (Option<&[bool]>, bool),
+    nodes: &[usize],
+    out: &mut Plan,
+) -> Result<(), EngineError> {
+    let mut keyed: Vec<Option<Result<Keyed, NoRecipe>>> = Vec::with_capacity(nodes.len());
+    let mut keys = Vec::new();
+    for node in nodes.iter().copied() {
+        let wanted = chosen.is_none_or(|flags| flags[node]);
+        let one = (wanted && table.is_touched(node)).then(|| table.keyed(node, world));
+        keys.extend(one.iter().flatten().map(|keyed| keyed.key));
+        keyed.push(one);
     }
-    Ok((Action::Run, why(store, &table.pipeline.name, id, &keyed.key, &keyed.recipe)?))
+    let mut hits = match store {
+        Some(store) => store.hits(&keys)?.into_iter(),
+        None => Vec::new().into_iter(),
+    };
+    for (node, one) in nodes.iter().copied().zip(keyed) {
+        if chosen.is_some_and(|flags| !flags[node]) {
+            table.status[node] = Status::Skipped;
+            table.touch_below(node);
+            continue;
+        }
+        let (status, action, reasons) = match (one, store) {
+            (None, _) => (Status::Kept, Action::Reuse, Vec::new()),
+            (Some(Ok(_)), None) => (Status::Due, Action::Run, vec![Reason::new_node()]),
+            (Some(Ok(keyed)), Some(store)) => match hits.next().flatten() {
+                Some(record) => (Status::Done(Arc::new(record)), Action::Reuse, Vec::new()),
+                None => {
+                    let id = table.id(node);
+                    let reasons = why(store, &table.pipeline.name, &id, &keyed.key, &keyed.recipe)?;
+                    (Status::Due, Action::Run, reasons)
+                }
+            },
+            (Some(Err(NoRecipe::Wait(what))), store) => {
+                (Status::Waiting, Action::Wait, vec![waits(table, node, &what, store)?])
+            }
+            (Some(Err(NoRecipe::Impossible(why))), _) => {
+                let reason = Reason { field: "recipe".to_owned(), old: Value::Null, new: json!(why) };
+                (Status::Due, Action::Run, vec![reason])
+            }
+        };
+        table.status[node] = status;
+        table.touch_below(node);
+        let stage = table.graph.stage(node);
+        let counts = &mut out.stages[stage];
+        match action {
+            Action::Reuse => counts.reuse += 1,
+            Action::Run => counts.run += 1,
+            Action::Wait => counts.wait += 1,
+        }
+        if all || action != Action::Reuse {
+            out.nodes.push(Planned {
+                node,
+                id: table.id(node),
+                stage: table.pipeline.stages[stage].name.clone(),
+                cell: table.graph.cell(&table.pipeline, node),
+                action,
+                reasons,
+                usd: None,
+                key: table.key(node),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Why a node waits for `what`.
+fn waits(table: &Table, node: usize, what: &str, store: Option<&Store>) -> Result<Reason, EngineError> {
+    let seen = match store {
+        Some(store) => store.newest_of_cell(&table.pipeline.name, &table.id(node))?.is_some(),
+        None => false,
+    };
+    if !seen {
+        return Ok(Reason::new_node());
+    }
+    Ok(Reason { field: format!("needs.{what}"), old: Value::Null, new: json!("to be run first") })
 }
 
 /// Why a node whose key has no artifact must run: what differs from the

@@ -6,9 +6,12 @@
 
 mod abroad;
 pub mod dry;
+mod ending;
 mod executor;
+mod memo;
 mod orphans;
 mod paid;
+mod remember;
 pub mod run;
 mod schedule;
 pub mod table;

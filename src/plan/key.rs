@@ -21,6 +21,8 @@ pub trait World {
     /// # Errors
     /// When nothing matches or something can't be read.
     fn files(&self, pattern: &str) -> Result<Arc<Vec<(String, Digest)>>, String>;
+    /// Whether a path, relative to the project's root, is a plain one and that of a file.
+    fn is_file(&self, path: &str) -> bool;
 }
 
 /// What is known of a node that another one reads.
@@ -74,6 +76,10 @@ pub trait Kind: Sync {
     fn recipe(&self, at: &At<'_>) -> Result<Map<String, Value>, NoRecipe>;
     /// Version of the kind's meaning, raised by hand.
     fn format(&self) -> u32;
+    /// Do its recipes hold keys of nodes that it reads, and not only their parts?
+    fn reads_keys(&self) -> bool {
+        false
+    }
     /// Does the node run even when one that it needs produced nothing? (aggregates)
     fn tolerates_missing(&self) -> bool {
         false

@@ -61,7 +61,12 @@ impl Store {
         for (_, run) in kept_runs {
             for line in Journal::read(self.root(), run)?.lines {
                 match line.event {
-                    Event::Reused { nodes, .. } => keys.extend(nodes.iter().map(|(_, key)| *key)),
+                    Event::Reused { listing, nodes, except, .. } => {
+                        // Of a listing that is lost nothing more can be kept than what other lines name.
+                        let reused = self.reused(listing, &nodes, &except).unwrap_or(nodes);
+                        keys.extend(reused.iter().map(|(_, key)| *key));
+                        roots.extend(listing);
+                    }
                     Event::Done { key, .. } => {
                         keys.insert(key);
                     }

@@ -3,17 +3,19 @@
 //! Everything in it can be read again from packs, object files and journals,
 //! so a damaged index is put aside and rebuilt.
 
-use std::fs::{self, File};
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::ledger::StagedEntry;
 use super::object::{Found, loose_path, pack_path};
-use super::pack::{self, FrameKind, HEADER, Header, PackWriter, Placed};
+use super::pack::{FrameKind, PackWriter, Placed};
+use super::scan::{Scanned, scan_loose, scan_pack};
 use super::record::{Outcome, Record};
-use super::StoreError;
-use super::standing::{self, Arrival, Envelope};
+use super::standing::{self, Arrival};
+use super::{Standing, StoreError};
 use crate::digest::Digest;
 use crate::fsio;
 
@@ -40,6 +42,8 @@ CREATE INDEX IF NOT EXISTS spend_by_pipeline ON spend (pipeline, run);
 CREATE TABLE IF NOT EXISTS fences (key BLOB PRIMARY KEY, run TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS home (inode INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS packs (id TEXT PRIMARY KEY, taken INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS standing (id BLOB NOT NULL, losses INTEGER NOT NULL);
+INSERT INTO standing SELECT randomblob(16), 0 WHERE NOT EXISTS (SELECT 1 FROM standing);
 ";
 /// Raised when the tables change; an index of another version is rebuilt.
 const VERSION: i64 = 2;
@@ -99,19 +103,18 @@ impl Index {
             db.execute_batch(
                 "DROP TABLE IF EXISTS objects; DROP TABLE IF EXISTS records; DROP TABLE IF EXISTS packs;
                  DROP TABLE IF EXISTS ledger; DROP TABLE IF EXISTS spend; DROP TABLE IF EXISTS fences;
-                 DROP TABLE IF EXISTS home; DROP TABLE IF EXISTS arrivals;",
+                 DROP TABLE IF EXISTS home; DROP TABLE IF EXISTS arrivals; DROP TABLE IF EXISTS standing;",
             )?;
             db.execute_batch(SCHEMA)?;
             db.pragma_update(None, "user_version", VERSION)?;
         }
-        db.execute_batch(SCHEMA)?;
         db.execute_batch(standing::SCHEMA)?;
         Ok(Self { db })
     }
 
     /// Takes in frames that are in packs or object files but not in the index.
     pub(super) fn take_in(&mut self, root: &Path) -> Result<(), StoreError> {
-        let fresh: i64 = self.db.query_row("SELECT COUNT(*) FROM packs", [], |row| row.get(0))?;
+        let mut known = self.packs()?;
         let mut packs: Vec<PathBuf> = Vec::new();
         let folder = root.join("packs");
         for entry in fsio::at(fs::read_dir(&folder), "can't list", &folder)? {
@@ -121,20 +124,30 @@ impl Index {
             }
         }
         packs.sort();
-        let mut found: Vec<Scanned> = Vec::new();
+        let mut sizes = Vec::with_capacity(packs.len());
         for path in packs {
-            let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let taken: u64 = self
-                .db
-                .query_row("SELECT taken FROM packs WHERE id = ?1", [&id], |row| row.get::<_, i64>(0))
-                .optional()?
-                .map_or(0, |n| u64::try_from(n).unwrap_or(0));
             let size = fsio::at(fs::metadata(&path), "can't look at", &path)?.len();
+            let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            sizes.push((path, id, size));
+        }
+        let lost: Vec<&String> = known
+            .iter()
+            .filter(|(id, taken)| !sizes.iter().any(|(_, other, size)| other == *id && size >= taken))
+            .map(|(id, _)| id)
+            .collect();
+        if !lost.is_empty() {
+            self.forget_packs(&lost)?;
+            // What they held may stand in others too: all are read again.
+            known.clear();
+        }
+        let mut found: Vec<Scanned> = Vec::new();
+        for (path, id, size) in sizes {
+            let taken = known.get(&id).copied().unwrap_or(0);
             if size > taken {
                 found.push(scan_pack(&path, id, taken)?);
             }
         }
-        let loose = if fresh == 0 { scan_loose(root)? } else { Vec::new() };
+        let loose = if known.is_empty() { scan_loose(root)? } else { Vec::new() };
         if found.is_empty() && loose.is_empty() {
             return Ok(());
         }
@@ -169,6 +182,35 @@ impl Index {
     /// Begins a change; other writers wait, readers don't.
     pub(super) fn begin(&mut self) -> Result<Transaction<'_>, StoreError> {
         Ok(self.db.transaction_with_behavior(TransactionBehavior::Immediate)?)
+    }
+
+    /// The packs that were taken in, each up to which byte.
+    fn packs(&self) -> Result<BTreeMap<String, u64>, StoreError> {
+        let mut query = self.db.prepare_cached("SELECT id, taken FROM packs")?;
+        let rows = query.query_map([], |row| {
+            Ok((row.get::<_, String>(0)?, u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0)))
+        })?;
+        rows.map(|row| row.map_err(StoreError::from)).collect()
+    }
+
+    /// Drops what packs held that are gone or have become shorter.
+    fn forget_packs(&mut self, ids: &[&String]) -> Result<(), StoreError> {
+        let tx = self.begin()?;
+        for id in ids {
+            tx.execute("DELETE FROM objects WHERE pack = ?1", [id])?;
+            tx.execute("DELETE FROM packs WHERE id = ?1", [id])?;
+        }
+        lose(&tx)?;
+        tx.commit()?;
+        Ok(())
+    }
+
+    pub(super) fn standing(&self) -> Result<Standing, StoreError> {
+        let mut query = self.db.prepare_cached("SELECT id, losses FROM standing")?;
+        let (id, losses): (Vec<u8>, i64) = query.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let mut index = [0; 16];
+        index.iter_mut().zip(id).for_each(|(slot, byte)| *slot = byte);
+        Ok(Standing { index, losses: u64::try_from(losses).unwrap_or(u64::MAX) })
     }
 
     /// Makes written frames known, and records among them.
@@ -272,6 +314,21 @@ impl Index {
         Ok(out)
     }
 
+    /// The accepted and complete records of keys, read as of one moment.
+    pub(super) fn hits(&self, keys: &[Digest]) -> Result<Vec<Option<Record>>, StoreError> {
+        let tx = self.db.unchecked_transaction()?;
+        let mut out = Vec::with_capacity(keys.len());
+        for key in keys {
+            let record = match self.accepted(key)? {
+                Some(record) if self.complete(&record)? => Some(record),
+                _ => None,
+            };
+            out.push(record);
+        }
+        tx.commit()?;
+        Ok(out)
+    }
+
     /// Whether every object of a record is present in its size.
     pub(super) fn complete(&self, record: &Record) -> Result<bool, StoreError> {
         complete(&self.db, record)
@@ -279,17 +336,17 @@ impl Index {
 
     pub(super) fn forget_object(&self, digest: &Digest) -> Result<(), StoreError> {
         self.db.execute("DELETE FROM objects WHERE digest = ?1", [digest.bytes().as_slice()])?;
-        Ok(())
+        lose(&self.db)
     }
 
     pub(super) fn forget_record(&self, digest: &Digest) -> Result<(), StoreError> {
         self.db.execute("DELETE FROM records WHERE digest = ?1", [digest.bytes().as_slice()])?;
-        Ok(())
+        lose(&self.db)
     }
 
     pub(super) fn forget_pack(&self, id: &str) -> Result<(), StoreError> {
         self.db.execute("DELETE FROM packs WHERE id = ?1", [id])?;
-        Ok(())
+        lose(&self.db)
     }
 
     /// What is wrong with the database; none when nothing is.
@@ -307,6 +364,12 @@ impl Index {
         let body = query.query_row(args, |row| row.get::<_, String>(0)).optional()?;
         body.map(|text| parse(&text)).transpose()
     }
+}
+
+/// Counts a loss: nobody can rely any more on what was known of hits.
+pub(super) fn lose(db: &Connection) -> Result<(), StoreError> {
+    db.prepare_cached("UPDATE standing SET losses = losses + 1")?.execute([])?;
+    Ok(())
 }
 
 pub(super) fn parse(body: &str) -> Result<Record, StoreError> {
@@ -330,79 +393,6 @@ pub(super) fn set_aside(path: &Path) -> Result<(), StoreError> {
         }
     }
     Ok(())
-}
-
-/// What a pack holds from an offset on.
-#[derive(Default)]
-pub(super) struct Scanned {
-    pub(super) id: String,
-    /// Where the last sound frame ends.
-    pub(super) end: u64,
-    pub(super) placed: Vec<Placed>,
-    pub(super) staged: Vec<Staged>,
-    pub(super) ledger: Vec<StagedEntry>,
-}
-
-/// The sound frames of a pack from an offset on.
-pub(super) fn scan_pack(path: &Path, id: String, from: u64) -> Result<Scanned, StoreError> {
-    use std::io::{BufReader, Seek, SeekFrom};
-    let file = fsio::at(File::open(path), "can't read", path)?;
-    let mut left = fsio::at(file.metadata(), "can't look at", path)?.len().saturating_mul(pack::SEARCH);
-    let mut reader = BufReader::with_capacity(1 << 20, file);
-    fsio::at(reader.seek(SeekFrom::Start(from)), "can't read", path)?;
-    let mut out = Scanned { id, end: from, ..Scanned::default() };
-    loop {
-        let frame = pack::read_frame(&mut reader, path)?.and_then(|(header, payload)| {
-            let length = (HEADER + payload.len()) as u64;
-            Some((header, pack::unpack(&header, payload)?, length))
-        });
-        let Some((header, body, length)) = frame else {
-            // Damaged, or the torn end that a crash leaves: what is sound behind it still counts.
-            let Some(next) = pack::resync(path, out.end + 1, &mut left)? else { break };
-            fsio::at(reader.seek(SeekFrom::Start(next)), "can't read", path)?;
-            out.end = next;
-            continue;
-        };
-        match header.kind {
-            FrameKind::Record => {
-                if let Ok(record) = serde_json::from_slice::<Record>(&body) {
-                    out.staged.push(Staged { record, digest: header.digest, arrival: None });
-                }
-            }
-            FrameKind::Arrival => out.staged.extend(Envelope::open(&body)),
-            FrameKind::Ledger => {
-                if let Ok(entry) = serde_json::from_slice(&body) {
-                    out.ledger.push(StagedEntry { entry, digest: header.digest });
-                }
-            }
-            FrameKind::Object => {
-                out.placed.push(Placed { header, pack: Some(out.id.clone()), offset: out.end });
-            }
-        }
-        out.end += length;
-    }
-    Ok(out)
-}
-
-fn scan_loose(root: &Path) -> Result<Vec<Placed>, StoreError> {
-    use std::io::Read;
-    let mut out = Vec::new();
-    let folder = root.join("objects");
-    for path in crate::fsio::tree::list(&folder)? {
-        let Ok(digest) = path.replace('/', "").parse::<Digest>() else { continue };
-        let full = loose_path(root, &digest);
-        let mut head = [0u8; HEADER];
-        let mut file = fsio::at(File::open(&full), "can't read", &full)?;
-        if file.read_exact(&mut head).is_err() {
-            continue;
-        }
-        if let Some(header) = Header::decode(&head)
-            && header.digest == digest
-        {
-            out.push(Placed { header, pack: None, offset: 0 });
-        }
-    }
-    Ok(out)
 }
 
 fn insert_object(db: &Connection, placed: &Placed) -> Result<(), StoreError> {
@@ -514,6 +504,7 @@ pub(super) fn insert_record(db: &Connection, staged: &Staged) -> Result<bool, St
         // An accepted record that lost an object is broken and gives way.
         Some((digest, body)) if !complete(db, &parse(body)?)? => {
             db.execute("UPDATE records SET accepted = 0 WHERE digest = ?1", [digest])?;
+            lose(db)?;
             true
         }
         Some(_) => false,

@@ -24,12 +24,14 @@ mod index;
 pub mod journal;
 mod lease;
 pub mod ledger;
+pub mod listing;
 pub mod moving;
 mod object;
 mod pack;
 pub mod pins;
 pub mod quarantine;
 pub mod record;
+mod scan;
 pub mod sign;
 mod standing;
 mod verify;
@@ -143,6 +145,16 @@ pub struct Published {
     pub accepted: bool,
     /// Another run has taken the node over: nothing was published.
     pub fenced: bool,
+}
+
+/// What the index can be trusted for. While it is the same, nothing has been lost:
+/// a record that was a hit with all its objects still is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The index; a rebuilt one is another.
+    pub index: [u8; 16],
+    /// How often something was dropped from it.
+    pub losses: u64,
 }
 
 /// An open store.
@@ -330,6 +342,22 @@ impl Store {
         Ok(complete.then_some(record))
     }
 
+    /// The accepted records of some keys, in their order; see [`Self::hit`].
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn hits(&self, keys: &[Digest]) -> Result<Vec<Option<Record>>, StoreError> {
+        self.index().hits(keys)
+    }
+
+    /// What the index can be trusted for now.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn standing(&self) -> Result<Standing, StoreError> {
+        self.index().standing()
+    }
+
     /// The record of this digest.
     ///
     /// # Errors
@@ -413,6 +441,10 @@ impl Store {
     /// # Errors
     /// When the file system or the index fails.
     pub fn put(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
+        let digest = Digest::of(bytes);
+        if self.index().object(&digest)?.is_some() {
+            return Ok(digest);
+        }
         let mut guard = self.writer();
         let writer = self.opened(&mut guard)?;
         let digest = self.put_object(writer, bytes)?;

@@ -120,7 +120,7 @@ impl Store {
         for id in packs {
             // A pack that is gone holds none.
             let path = super::object::pack_path(self.root(), id);
-            if let Ok(scanned) = super::index::scan_pack(&path, id.clone(), 0) {
+            if let Ok(scanned) = super::scan::scan_pack(&path, id.clone(), 0) {
                 sound.extend(scanned.staged.iter().map(|one| one.digest));
             }
         }

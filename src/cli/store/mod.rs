@@ -19,7 +19,7 @@ fn nodes(store: &Store, run: &str, selectors: &[String]) -> Result<(String, Vec<
     let run = context::run_id(store, run)?;
     let view = RunView::read(store, &run)?;
     let mut out = Vec::new();
-    for node in view.nodes {
+    for node in view.nodes(store, |_| true, |_| true)? {
         let stage = node.id.split('[').next().unwrap_or_default();
         let mut wanted = selectors.is_empty();
         for selector in selectors {
