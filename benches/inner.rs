@@ -80,6 +80,20 @@ fn project(root: &Path, chains: usize) {
     }
 }
 
+/// A project of stages that need each other in a row.
+fn chain(root: &Path, stages: usize) {
+    std::fs::create_dir_all(root.join("pipelines")).unwrap();
+    let mut text = vec!["format = 1\nname = \"chain\"\n".to_owned()];
+    for i in 0..stages {
+        let needs = if i == 0 { String::new() } else { format!("needs = [\"s{}\"]\n", i - 1) };
+        text.push(format!(
+            "[stage.s{i}]\nkind = \"command\"\n{needs}run = [\"/bin/sh\", \"-c\", \"echo {i} > {i}\"]\n\
+             outputs = {{ text = {{ path = \"{i}\" }} }}\n"
+        ));
+    }
+    std::fs::write(root.join("pipelines/main.toml"), text.concat()).unwrap();
+}
+
 fn record(key: Digest, node: String) -> Record {
     Record {
         format: 1,
@@ -126,6 +140,12 @@ fn all() {
     let wide = compiled(many.path());
     time("compile, an axis of 50,000 values", 1, || compiled(many.path()));
     time("expansion of 100,000 nodes", 1, || Graph::expand(&wide));
+
+    let long = tempfile::tempdir().unwrap();
+    for stages in [1_500, 3_000] {
+        chain(long.path(), stages);
+        time(&format!("compile, a chain of {stages} stages"), 1, || compiled(long.path()));
+    }
 
     let store = Store::open(&dir.path().join("store")).unwrap();
     let mut next = 0u32;

@@ -205,7 +205,9 @@ mod tests {
             Event::Reused { stage: "a".to_owned(), count: 0, listing: None, nodes, except: Vec::new() };
         assert_eq!(serde_json::from_str::<Event>(&old).unwrap(), event);
         let old = r#"{"type":"run-started","pipeline":"p","path":"p.toml","params":{},"stages":[["a",1]],"pid":1,"host":"h"}"#;
-        let Event::RunStarted { kinds, stages, .. } = serde_json::from_str(old).unwrap() else { unreachable!() };
+        let Event::RunStarted { kinds, stages, .. } = serde_json::from_str(old).unwrap() else {
+            unreachable!()
+        };
         assert!(kinds.is_empty() && stages.len() == 1);
     }
 }

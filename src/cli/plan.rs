@@ -162,8 +162,7 @@ pub(super) fn graph(command: &args::Graph, out: &Out) -> Result<u8, CliError> {
         let table = Table::new(Arc::clone(&pipeline));
         let nodes = 0..table.graph.len();
         let names = nodes.clone().map(|n| table.id(n)).collect();
-        let edges =
-            nodes.flat_map(|to| table.graph.ups(to).map(move |from| (from as usize, to))).collect();
+        let edges = nodes.flat_map(|to| table.graph.ups(to).map(move |from| (from as usize, to))).collect();
         (names, edges)
     } else {
         let names = pipeline

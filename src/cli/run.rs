@@ -317,7 +317,9 @@ fn verdict(
     let table = &summary.table;
     let aggregates = pipeline.stages.iter().enumerate().filter(|(_, stage)| stage.kind() == "aggregate");
     for node in aggregates.flat_map(|(stage, _)| table.graph.of_stage(stage)) {
-        if let Some(part) = table.parts(node).and_then(|mut parts| parts.remove(crate::artifact::part::RESULT)) {
+        if let Some(part) =
+            table.parts(node).and_then(|mut parts| parts.remove(crate::artifact::part::RESULT))
+        {
             result = serde_json::from_slice(&store.get(&part.digest)?).unwrap_or_default();
             break;
         }

@@ -133,14 +133,15 @@ fn wave(
         let (status, action, reasons) = match (one, store) {
             (None, _) => (Status::Kept, Action::Reuse, Vec::new()),
             (Some(Ok(_)), None) => (Status::Due, Action::Run, vec![Reason::new_node()]),
-            (Some(Ok(keyed)), Some(store)) => match hits.next().flatten() {
-                Some(record) => (Status::Done(Arc::new(record)), Action::Reuse, Vec::new()),
-                None => {
+            (Some(Ok(keyed)), Some(store)) => {
+                if let Some(record) = hits.next().flatten() {
+                    (Status::Done(Arc::new(record)), Action::Reuse, Vec::new())
+                } else {
                     let id = table.id(node);
                     let reasons = why(store, &table.pipeline.name, &id, &keyed.key, &keyed.recipe)?;
                     (Status::Due, Action::Run, reasons)
                 }
-            },
+            }
             (Some(Err(NoRecipe::Wait(what))), store) => {
                 (Status::Waiting, Action::Wait, vec![waits(table, node, &what, store)?])
             }

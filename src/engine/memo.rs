@@ -22,7 +22,9 @@
 //! any time. It is also where digests of project files are kept from run to run.
 //! A file whose change time is not older than the moment of its hashing could
 //! have been written once more without a visible trace; such a digest is not
-//! *settled* and is made anew the next time.
+//! *settled* and is made anew the next time. (Where files are stamped by another
+//! machine's clock, two writes within one step of that clock, of one size and with
+//! the hashing between them, can't be told apart.)
 
 use std::path::{Path, PathBuf};
 
@@ -220,9 +222,14 @@ impl Memo {
         let shape = self.entry(Section::Shapes, self.shape(node)?)?;
         let (names, count) = (self.word(shape) as usize, self.word(shape + 4) as usize);
         let first = self.word(self.entry(Section::Nodes, node)? + 36) as usize;
+        let held =
+            |first: usize, section| first.checked_add(count).is_some_and(|end| end <= self.count(section));
+        if !held(names, Section::Names) || !held(first, Section::Parts) {
+            return None;
+        }
         Some((0..count).filter_map(move |index| {
-            let name = self.entry(Section::Names, names.checked_add(index)?)?;
-            let part = self.entry(Section::Parts, first.checked_add(index)?)?;
+            let name = self.entry(Section::Names, names + index)?;
+            let part = self.entry(Section::Parts, first + index)?;
             Some(Part {
                 name: self.text(name)?,
                 tree: self.word(name + 8) != 0,
@@ -334,20 +341,17 @@ impl Writer {
             parts.clone().all(|part| names.next().is_some_and(|(n, t)| *n == part.name && *t == part.tree))
                 && names.next().is_none()
         };
-        let found = match self.shapes.iter().position(same) {
-            Some(found) => found,
-            None => {
-                let shape: Vec<(String, bool)> = parts.map(|p| (p.name.to_owned(), p.tree)).collect();
-                let names = self.count(Section::Names);
-                self.push(Section::Shapes).word(names).word(narrow(shape.len()));
-                for (name, tree) in &shape {
-                    self.push(Section::Names).text(name).word(u32::from(*tree));
-                }
-                self.shapes.push(shape);
-                self.shapes.len() - 1
+        let known = self.shapes.iter().position(same);
+        if known.is_none() {
+            let shape: Vec<(String, bool)> = parts.map(|p| (p.name.to_owned(), p.tree)).collect();
+            let names = self.count(Section::Names);
+            self.push(Section::Shapes).word(names).word(narrow(shape.len()));
+            for (name, tree) in &shape {
+                self.push(Section::Names).text(name).word(u32::from(*tree));
             }
-        };
-        u32::try_from(found).ok().filter(|found| *found < 0xffff)
+            self.shapes.push(shape);
+        }
+        u32::try_from(known.unwrap_or(self.shapes.len() - 1)).ok().filter(|found| *found < 0xffff)
     }
 
     /// Adds the next stage with the listing of its nodes' keys.

@@ -45,26 +45,22 @@ impl Table {
         for listing in &self.listings {
             writer.stage(*listing);
         }
+        let mut uses: Vec<(u32, u32)> = Vec::new();
         if let Some(memo) = &self.memo {
             world.recall();
-            let mut uses: Vec<(u32, u32)> =
-                memo.uses().filter(|(_, node)| !self.asked.contains_key(node)).collect();
-            uses.extend(self.fresh_uses());
-            uses.sort_unstable();
-            uses.into_iter().for_each(|(query, node)| writer.uses(query, node));
-        } else {
-            let mut uses: Vec<(u32, u32)> = self.fresh_uses().collect();
-            uses.sort_unstable();
-            uses.into_iter().for_each(|(query, node)| writer.uses(query, node));
+            uses.extend(memo.uses().filter(|(_, node)| !self.asked.contains_key(node)));
+        }
+        for (node, queries) in &self.asked {
+            uses.extend(queries.iter().map(|query| (*query, *node)));
+        }
+        uses.sort_unstable();
+        for (query, node) in uses {
+            writer.uses(query, node);
         }
         world.remember(&mut writer);
         let path = memo::path(&store.cache(), &self.pipeline.root, &self.pipeline.name);
         writer.write(&path, basis, &standing).map_err(crate::store::StoreError::from)?;
         Ok(())
-    }
-
-    fn fresh_uses(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.asked.iter().flat_map(|(node, queries)| queries.iter().map(|query| (*query, *node)))
     }
 
     /// What is known for certain of a node.

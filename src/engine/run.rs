@@ -1,5 +1,7 @@
 //! The dispatcher: one task that owns scheduling, the journal and the signals.
 
+mod settle;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use super::ending::{Publishing, published};
 use super::executor::{self, Ended, Message, Task};
 use super::paid::Purse;
 use super::schedule::{Schedule, Wants};
-use super::table::{Status, Table};
+use super::table::Table;
 use super::world::World;
 use crate::clock::Clock;
 use crate::corpus::Corpus;
@@ -23,9 +25,9 @@ use crate::event::{Counts, Event, RunState};
 use crate::fsio::slot::{Lent, Slots};
 use crate::manifest::pipeline::Effect;
 use crate::plan::compiled::Work;
-use crate::plan::key::{Keyed, NoRecipe};
+use crate::plan::key::Keyed;
 use crate::process::Supervisors;
-use crate::stage::{Failure, Job};
+use crate::stage::Job;
 use crate::store::journal::JournalWriter;
 use crate::store::ledger::Caps;
 use crate::store::{Outcome, Record, Store};
@@ -34,13 +36,6 @@ use crate::store::{Outcome, Record, Store};
 const ABROAD: Duration = Duration::from_millis(50);
 /// Pause between two signs of life.
 const BEAT: Duration = Duration::from_millis(500);
-
-/// Nodes that are keyed and looked up together.
-const WAVE: usize = 256;
-/// Fewer reused nodes than this are told of before the next node starts.
-const FEW: usize = 64;
-/// So many are told of although there may soon be more.
-const MANY: usize = 4_096;
 
 /// How a run is to be done.
 pub struct Options {
@@ -248,26 +243,6 @@ impl Dispatcher<'_> {
         Ok(Summary { state, counts: self.counts, table: self.table })
     }
 
-    /// Counts what is as it was, and finds the nodes to begin with.
-    fn begin(&mut self) {
-        let table = &mut self.table;
-        self.pending = vec![0; table.graph.len()];
-        for node in 0..table.graph.len() {
-            if table.is_open(node) {
-                let open = table.graph.ups(node).filter(|up| table.is_open(*up as usize)).count();
-                self.pending[node] = u32::try_from(open).unwrap_or(u32::MAX);
-                if open == 0 {
-                    self.ready.push(node);
-                }
-            } else if self.options.chosen.as_ref().is_some_and(|chosen| !chosen[node]) {
-                table.status[node] = Status::Skipped;
-            } else {
-                self.counts.reused += 1;
-                self.reused.entry(table.graph.stage(node)).or_default().push(node);
-            }
-        }
-    }
-
     pub(super) fn tell(&mut self, event: Event) {
         self.journal.add(&event);
         (self.listen)(&event);
@@ -286,108 +261,6 @@ impl Dispatcher<'_> {
                 self.ended.push(*ended);
             }
         }
-    }
-
-    /// Gives keys to the nodes whose needs have ended, and reuses what is in the store.
-    fn settle_ready(&mut self) -> Result<(), EngineError> {
-        while !self.ready.is_empty() {
-            let mut wave = std::mem::take(&mut self.ready);
-            wave.sort_unstable();
-            for some in wave.chunks(WAVE) {
-                self.settle_some(some)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn settle_some(&mut self, nodes: &[usize]) -> Result<(), EngineError> {
-        let mut keys = Vec::with_capacity(nodes.len());
-        for node in nodes.iter().copied() {
-            if self.options.chosen.as_ref().is_some_and(|chosen| !chosen[node]) {
-                self.table.status[node] = Status::Skipped;
-                self.released(node);
-            } else if let Some(by) = self.table.blocked_by(node) {
-                self.table.status[node] = Status::Blocked;
-                self.counts.blocked += 1;
-                let (id, by) = (self.table.id(node), self.table.id(by));
-                self.tell(Event::Blocked { node: id, by });
-                self.released(node);
-            } else if !self.table.is_touched(node) {
-                self.table.status[node] = Status::Kept;
-                self.reused(node);
-            } else {
-                match self.table.keyed(node, &self.world) {
-                    Ok(keyed) => keys.push((node, keyed)),
-                    Err(NoRecipe::Wait(what) | NoRecipe::Impossible(what)) => {
-                        let cause = crate::manifest::pipeline::Cause::Spawn;
-                        self.fail(node, None, &Failure { cause, message: what, log: Vec::new() })?;
-                    }
-                }
-            }
-        }
-        let hits = self.store.hits(&keys.iter().map(|(_, keyed)| keyed.key).collect::<Vec<_>>())?;
-        for ((node, keyed), hit) in keys.into_iter().zip(hits) {
-            self.settle(node, keyed, hit);
-        }
-        Ok(())
-    }
-
-    fn settle(&mut self, node: usize, keyed: Keyed, hit: Option<Record>) {
-        let key = keyed.key;
-        if let Some(other) = self.in_flight.get(&key) {
-            self.waiting_for.entry(*other).or_default().push(node);
-            return;
-        }
-        if let Some(record) = hit
-            && !self.options.again.contains(&node)
-        {
-            self.reuse(node, Arc::new(record));
-            return;
-        }
-        self.in_flight.insert(key, node);
-        if self.keyed.len() < WAVE {
-            self.keyed.insert(node, keyed);
-        }
-        self.in_flight.insert(key, node);
-        self.table.status[node] = Status::Due;
-        self.schedule.push(node, self.chains[node]);
-    }
-
-    pub(super) fn reuse(&mut self, node: usize, record: Arc<Record>) {
-        self.table.status[node] = Status::Done(record);
-        self.reused(node);
-    }
-
-    pub(super) fn reused(&mut self, node: usize) {
-        self.counts.reused += 1;
-        self.reused.entry(self.table.graph.stage(node)).or_default().push(node);
-        self.released(node);
-    }
-
-    /// Counts a node as ended for those that need it.
-    pub(super) fn released(&mut self, node: usize) {
-        self.table.touch_below(node);
-        for below in self.table.graph.dependents(node) {
-            let below = *below as usize;
-            self.pending[below] -= 1;
-            if self.pending[below] == 0 {
-                self.ready.push(below);
-            }
-        }
-    }
-
-    /// Tells of reused nodes; unless of `all`, of those that make a line of a good length.
-    fn flush_reused(&mut self, all: bool) -> Result<(), EngineError> {
-        for (stage, mut nodes) in std::mem::take(&mut self.reused) {
-            if !all && (FEW..MANY).contains(&nodes.len()) {
-                self.reused.insert(stage, nodes);
-                continue;
-            }
-            nodes.sort_unstable();
-            let event = self.table.reused(stage, &nodes, &self.store)?;
-            self.tell(event);
-        }
-        Ok(())
     }
 
     fn start_nodes(&mut self) -> Result<(), EngineError> {

@@ -261,7 +261,14 @@ impl Table {
                 (Status::Failed | Status::Blocked | Status::Skipped, _) => (None, "missing"),
                 _ => (None, "open"),
             };
-            Upstream { id: self.id(up), extra: extra(cell, &their), cell: their, key: self.key(up), parts, state }
+            Upstream {
+                id: self.id(up),
+                extra: extra(cell, &their),
+                cell: their,
+                key: self.key(up),
+                parts,
+                state,
+            }
         })
     }
 

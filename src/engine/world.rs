@@ -311,7 +311,8 @@ impl World {
             let kind = std::fs::metadata(self.root.join(pattern)).map(|meta| (meta.is_file(), meta.is_dir()));
             match kind {
                 Ok((true, _)) => {
-                    let digest = self.digest(pattern).ok_or_else(|| format!("input `{pattern}` can't be read"));
+                    let digest =
+                        self.digest(pattern).ok_or_else(|| format!("input `{pattern}` can't be read"));
                     return (digest.map(|digest| Arc::new(vec![(pattern.to_owned(), digest)])), false);
                 }
                 Ok((_, true)) => return (self.matching(pattern, &format!("{pattern}/**")), true),
@@ -450,7 +451,9 @@ fn status(path: &Path) -> Option<Stat> {
 fn is_settled(stat: &Stat, now: i64) -> bool {
     let (_, _, _, mtime, mtime_nsec, ctime, ctime_nsec) = *stat;
     let step = if ctime_nsec == 0 && mtime_nsec == 0 { COARSE_STEP } else { STEP };
-    let ms = |seconds: i64, nanoseconds: i64| seconds.saturating_mul(1_000).saturating_add(nanoseconds / 1_000_000);
+    let ms = |seconds: i64, nanoseconds: i64| {
+        seconds.saturating_mul(1_000).saturating_add(nanoseconds / 1_000_000)
+    };
     ms(mtime, mtime_nsec).max(ms(ctime, ctime_nsec)).saturating_add(step) < now
 }
 

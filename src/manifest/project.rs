@@ -78,7 +78,7 @@ pub enum ProjectError {
 #[derive(Debug)]
 pub struct Fence<'f> {
     folder: &'f Path,
-    fence: &'f Path,
+    limit: &'f Path,
     real: Option<PathBuf>,
     parents: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
 }
@@ -94,7 +94,7 @@ impl Fence<'_> {
             return Err(outside());
         }
         let full = normal(&self.folder.join(path));
-        if !full.starts_with(self.fence) {
+        if !full.starts_with(self.limit) {
             return Err(outside());
         }
         // A link may lead out although the words don't.
@@ -236,8 +236,8 @@ impl Project {
     /// [`Self::inside`] for many paths of one folder.
     #[must_use]
     pub fn fence<'f>(&'f self, folder: &'f Path) -> Fence<'f> {
-        let fence = if folder.starts_with(&self.root) { &self.root } else { folder };
-        Fence { folder, fence, real: fence.canonicalize().ok(), parents: RefCell::default() }
+        let limit = if folder.starts_with(&self.root) { &self.root } else { folder };
+        Fence { folder, limit, real: limit.canonicalize().ok(), parents: RefCell::default() }
     }
 
     /// Whether there is a file or folder.

@@ -207,8 +207,8 @@ pub struct Gate {
 }
 
 impl Compiled {
-    /// Digest of everything that it holds, so that two pipelines of one digest have the
-    /// same nodes and recipes.
+    /// Digest of everything that it holds but the name of its file, so that two pipelines
+    /// of one digest have the same nodes and recipes.
     #[must_use]
     pub fn fingerprint(&self) -> Digest {
         let Self {
@@ -230,7 +230,8 @@ impl Compiled {
             gates,
             repos,
             root,
-            path,
+            // As the user named it: it is shown, and in no recipe.
+            path: _,
         } = self;
         let mut sink = Sink(ContentHasher::default());
         // Every derived form names all of a type's fields and quotes its texts.
@@ -240,7 +241,7 @@ impl Compiled {
             (
                 (name, about, seed, salt, disclosure, experiment, params, arms),
                 (budget, paid),
-                (exclude, pools, stages, composites, gates, repos, root, path)
+                (exclude, pools, stages, composites, gates, repos, root)
             )
         );
         debug_assert!(written.is_ok(), "a hasher takes everything");

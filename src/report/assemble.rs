@@ -202,7 +202,9 @@ impl RunView {
                 Entry::Reused { stage, .. } if of.is_none_or(|of| of == stage) => {
                     out.extend(entry.reused(store)?.into_iter().map(|(node, _)| node));
                 }
-                Entry::Done { node, .. } if of.is_none_or(|of| of == stage_of(node)) => out.push(node.clone()),
+                Entry::Done { node, .. } if of.is_none_or(|of| of == stage_of(node)) => {
+                    out.push(node.clone());
+                }
                 _ => {}
             }
         }
@@ -412,10 +414,11 @@ impl RunView {
                 Some(digest) => Some(artifact::from_json(&store.get(&digest)?).map_err(unreadable)?),
                 None => None,
             };
-            let grades: Option<Grades> = match graded.get(&node.cell).and_then(|g| g.record.part(part::GRADES)) {
-                Some(digest) => Some(artifact::from_json(&store.get(&digest)?).map_err(unreadable)?),
-                None => None,
-            };
+            let grades: Option<Grades> =
+                match graded.get(&node.cell).and_then(|g| g.record.part(part::GRADES)) {
+                    Some(digest) => Some(artifact::from_json(&store.get(&digest)?).map_err(unreadable)?),
+                    None => None,
+                };
             let tasks: Vec<String> = answers.iter().map(|a| a.task.clone()).collect();
             cells.push((node, tasks, answers, timing, grades));
         }

@@ -45,6 +45,8 @@ CREATE TABLE IF NOT EXISTS packs (id TEXT PRIMARY KEY, taken INTEGER NOT NULL) W
 CREATE TABLE IF NOT EXISTS standing (id BLOB NOT NULL, losses INTEGER NOT NULL);
 INSERT INTO standing SELECT randomblob(16), 0 WHERE NOT EXISTS (SELECT 1 FROM standing);
 ";
+/// The accepted record of a key.
+const ACCEPTED: &str = "SELECT body FROM records WHERE key = ?1 AND accepted = 1";
 /// Raised when the tables change; an index of another version is rebuilt.
 const VERSION: i64 = 2;
 
@@ -260,7 +262,7 @@ impl Index {
     }
 
     pub(super) fn accepted(&self, key: &Digest) -> Result<Option<Record>, StoreError> {
-        self.one("SELECT body FROM records WHERE key = ?1 AND accepted = 1", &[&key.bytes().as_slice()])
+        self.one(ACCEPTED, &[&key.bytes().as_slice()])
     }
 
     pub(super) fn record(&self, digest: &Digest) -> Result<Option<Record>, StoreError> {
@@ -318,12 +320,24 @@ impl Index {
     pub(super) fn hits(&self, keys: &[Digest]) -> Result<Vec<Option<Record>>, StoreError> {
         let tx = self.db.unchecked_transaction()?;
         let mut out = Vec::with_capacity(keys.len());
-        for key in keys {
-            let record = match self.accepted(key)? {
-                Some(record) if self.complete(&record)? => Some(record),
-                _ => None,
+        {
+            let mut records = tx.prepare_cached(ACCEPTED)?;
+            let mut objects = tx.prepare_cached("SELECT size FROM objects WHERE digest = ?1")?;
+            let mut size = |digest: &Digest| -> Result<Option<u64>, StoreError> {
+                let size = objects.query_row([digest.bytes().as_slice()], |row| row.get::<_, i64>(0));
+                Ok(size.optional()?.map(|size| u64::try_from(size).unwrap_or(0)))
             };
-            out.push(record);
+            for key in keys {
+                let mut rows = records.query([key.bytes().as_slice()])?;
+                let record = match rows.next()? {
+                    Some(row) => Some(parse(row.get_ref(0)?.as_str().unwrap_or_default())?),
+                    None => None,
+                };
+                out.push(match record {
+                    Some(record) if whole(&record, &mut size)? => Some(record),
+                    _ => None,
+                });
+            }
         }
         tx.commit()?;
         Ok(out)
@@ -473,14 +487,22 @@ fn object(db: &Connection, digest: &Digest) -> Result<Option<Found>, StoreError>
 }
 
 pub(super) fn complete(db: &Connection, record: &Record) -> Result<bool, StoreError> {
-    if object(db, &record.recipe)?.is_none() {
+    whole(record, &mut |digest| Ok(object(db, digest)?.map(|found| found.size)))
+}
+
+/// Whether every object of a record is there, by the size of each that is.
+fn whole(
+    record: &Record,
+    size: &mut dyn FnMut(&Digest) -> Result<Option<u64>, StoreError>,
+) -> Result<bool, StoreError> {
+    if size(&record.recipe)?.is_none() {
         return Ok(false);
     }
     for part in record.parts.values() {
-        match object(db, &part.digest)? {
+        match size(&part.digest)? {
             None => return Ok(false),
             // The size of a tree's part is that of its files, not of the listing.
-            Some(found) if !part.tree && found.size != part.size => return Ok(false),
+            Some(found) if !part.tree && found != part.size => return Ok(false),
             Some(_) => {}
         }
     }

@@ -90,7 +90,8 @@ fn other_content_of_the_same_size_and_time_is_seen() {
     std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().modified().unwrap(), time);
     let plan = env.run(&["plan", "pipelines/recall.toml", "--json"]).ok().json();
-    let runs = |id: &str| plan["nodes"].as_array().unwrap().iter().any(|n| n["id"] == id && n["action"] == "run");
+    let runs =
+        |id: &str| plan["nodes"].as_array().unwrap().iter().any(|n| n["id"] == id && n["action"] == "run");
     assert!(runs("copy[n=2]") && !runs("copy[n=1]"), "{plan}");
     assert_eq!(env.executed(RUN), all_but_one());
     assert!(env.executed(RUN).is_empty());
@@ -281,8 +282,13 @@ fn many_reused_nodes_are_one_line() {
     assert_eq!(env.executed(RUN).len(), 81);
     let reused = || -> Vec<Value> {
         let runs = std::fs::read_dir(env.path(".proofline/runs")).unwrap().flatten();
-        let newest = runs.map(|e| e.path()).max_by_key(|p| std::fs::metadata(p).unwrap().mtime_nsec()
-            + std::fs::metadata(p).unwrap().mtime() * 1_000_000_000).unwrap();
+        let newest = runs
+            .map(|e| e.path())
+            .max_by_key(|p| {
+                std::fs::metadata(p).unwrap().mtime_nsec()
+                    + std::fs::metadata(p).unwrap().mtime() * 1_000_000_000
+            })
+            .unwrap();
         let journal = std::fs::read_to_string(newest.join("journal.jsonl")).unwrap();
         let events = journal.lines().map(|line| line.split('\t').next().unwrap().to_owned());
         let events = events.map(|line| serde_json::from_str::<Value>(&line).unwrap()["event"].clone());

@@ -156,11 +156,9 @@ impl Reader<'_> {
             );
             return false;
         }
-        if axis == ARM {
-            if !arms.contains(text) && !self.arms.unsure {
-                cx.unknown(&super::metrics::ARM_NAME, text, arms, value.place(cx));
-                return false;
-            }
+        if axis == ARM && !arms.contains(text) && !self.arms.unsure {
+            cx.unknown(&super::metrics::ARM_NAME, text, arms, value.place(cx));
+            return false;
         }
         // A pipeline of commands alone may use the axis for what it likes.
         if axis == REPO && (!cx.only_commands() || self.data.has(text)) {
