@@ -73,7 +73,11 @@ pub(super) fn plan(command: &args::Plan, store: Option<&Path>, out: &Out) -> Res
         rest = others;
         for node in due.iter().take(SHOWN) {
             let word = if node.action == Action::Run { "run " } else { "wait" };
-            let _ = writeln!(text, "  {word} {}", node.id);
+            let price = node.usd.as_ref().map_or(String::new(), |usd| {
+                let again = if usd["respend"] == true { ", paid for before" } else { "" };
+                format!(" (at most {} USD{again})", usd["high"])
+            });
+            let _ = writeln!(text, "  {word} {}{price}", node.id);
             for reason in node.reasons.iter().take(3) {
                 let _ = writeln!(text, "       {}", in_words(reason));
             }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::EngineError;
 use super::table::{Status, Table};
 use super::world::World;
+use crate::manifest::pipeline::Effect;
 use crate::plan::key::{Keyed, NoRecipe, Reason, differences};
 use crate::store::{Outcome, Store};
 
@@ -159,6 +160,7 @@ fn wave(
             Action::Run => counts.run += 1,
             Action::Wait => counts.wait += 1,
         }
+        let usd = price(table, node, action, store)?;
         if all || action != Action::Reuse {
             out.nodes.push(Planned {
                 node,
@@ -167,12 +169,30 @@ fn wave(
                 cell: table.graph.cell(&table.pipeline, node),
                 action,
                 reasons,
-                usd: None,
+                usd,
                 key: table.key(node),
             });
         }
     }
     Ok(())
+}
+
+/// What a paid node that does not reuse may cost, and whether it has been paid for before.
+fn price(
+    table: &Table,
+    node: usize,
+    action: Action,
+    store: Option<&Store>,
+) -> Result<Option<Value>, EngineError> {
+    let stage = &table.pipeline.stages[table.graph.stage(node)];
+    if action == Action::Reuse || stage.effect != Effect::Paid {
+        return Ok(None);
+    }
+    let before = match store {
+        Some(store) => store.paid_of_cell(&table.pipeline.name, &table.id(node))?,
+        None => None,
+    };
+    Ok(Some(json!({ "low": 0, "high": stage.limits.usd, "respend": before.is_some() })))
 }
 
 /// Why a node waits for `what`.

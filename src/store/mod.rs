@@ -36,9 +36,10 @@ pub mod sign;
 mod standing;
 mod verify;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 pub use gc::GcReport;
 pub use object::Found;
@@ -163,6 +164,8 @@ pub struct Store {
     index: Mutex<Index>,
     writer: Mutex<Option<PackWriter>>,
     leases: fsio::ByteLocks,
+    /// Packs that were read from, by id.
+    open_packs: Mutex<HashMap<String, Arc<File>>>,
     origin: String,
     /// Holds the index of a store that can only be read.
     _aside: Option<tempfile::TempDir>,
@@ -206,7 +209,7 @@ impl Store {
         index.take_in(root)?;
         drop(opening);
         let leases = fsio::ByteLocks::open(&root.join("leases.lock"))?;
-        Ok(Self { root: root.to_owned(), index: Mutex::new(index), writer: Mutex::new(None), leases, origin, _aside: None })
+        Ok(Self { root: root.to_owned(), index: Mutex::new(index), writer: Mutex::new(None), leases, open_packs: Mutex::default(), origin, _aside: None })
     }
 
     /// Opens the store in `root` if there is one.
@@ -233,7 +236,7 @@ impl Store {
         let origin = String::from_utf8_lossy(&fsio::read_limited(&root.join("origin"), 256)?).trim().to_owned();
         let leases = fsio::ByteLocks::open(&aside.path().join("leases.lock"))?;
         let (index, writer) = (Mutex::new(index), Mutex::new(None));
-        Ok(Self { root: root.to_owned(), index, writer, leases, origin, _aside: Some(aside) })
+        Ok(Self { root: root.to_owned(), index, writer, leases, open_packs: Mutex::default(), origin, _aside: Some(aside) })
     }
 
     /// Puts the index aside and makes it anew from packs, objects and journals.
@@ -494,6 +497,9 @@ impl Store {
 
     /// This process's pack, made when it is first written to.
     fn opened<'a>(&self, writer: &'a mut Option<PackWriter>) -> Result<&'a mut PackWriter, StoreError> {
+        if writer.as_ref().is_some_and(PackWriter::is_broken) {
+            *writer = None;
+        }
         match writer {
             Some(writer) => Ok(writer),
             None => Ok(writer.insert(PackWriter::create(&self.root)?)),
