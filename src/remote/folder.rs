@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use super::{Remote, RemoteError};
 use crate::fsio::{self, FsError, Readers};
 
+/// Folders inside one another or side by side that are looked into at most.
+const FOLDERS: usize = 2_000_000;
+
 /// A folder as a remote.
 pub struct Folder {
     address: String,
@@ -80,9 +83,11 @@ impl Remote for Folder {
                 } else if own {
                     out.push(full);
                 }
-                if out.len() + open.len() > most {
-                    out.truncate(most);
+                if out.len() >= most {
                     return Ok(out);
+                }
+                if open.len() > FOLDERS {
+                    return Err(self.failed(folder, "it holds too many folders"));
                 }
             }
         }

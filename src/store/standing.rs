@@ -211,6 +211,8 @@ impl Index {
 /// Takes the mark `accepted` from records that may not have it, and gives it
 /// where a key has none: records made here first, then the oldest.
 fn settle(db: &Connection) -> Result<(), StoreError> {
+    // What is remembered of hits outside of the index no longer holds.
+    super::index::lose(db)?;
     db.execute(
         "UPDATE records SET accepted = 0 WHERE accepted = 1 AND (
            digest IN (SELECT record FROM disowned) OR digest IN (
