@@ -1,6 +1,5 @@
 //! Stores, journals and listings of trees that somebody else wrote.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use proofline::clock::Clock;
@@ -8,35 +7,25 @@ use proofline::digest::Digest;
 use proofline::event::Event;
 use proofline::fsio::{self, tree};
 use proofline::store::journal::{Journal, JournalWriter};
-use proofline::store::{Outcome, PartContent, Publication, Record, Store};
+use proofline::store::{PartContent, Publication, Record, Store};
+use serde_json::json;
 
 use crate::mutate::fuzz;
 
 fn publication(key: u8, parts: Vec<(String, PartContent)>) -> Publication {
-    let record = Record {
-        format: 1,
-        key: Digest::of(&[key]),
-        recipe: Digest::of(b""),
-        pipeline: "p".to_owned(),
-        node: format!("n[{key}]"),
-        kind: "command".to_owned(),
-        parts: BTreeMap::new(),
-        outcome: Outcome::Done,
-        used: BTreeMap::new(),
-        origin: "here".to_owned(),
-        run: "r".to_owned(),
-        attempt: 1,
-        started: 1,
-        ended: i64::from(key),
-        machine: None,
-        unconfined: None,
-        usd: None,
-    };
-    Publication { record, recipe: format!("{{\"key\":{key}}}").into_bytes(), parts }
+    let digest = |bytes: &[u8]| Digest::of(bytes).hex();
+    let record = json!({
+        "format": 1, "key": digest(&[key]), "recipe": digest(b""), "pipeline": "p", "node": format!("n[{key}]"),
+        "kind": "command", "parts": {}, "outcome": "done", "origin": "here", "run": "r", "attempt": 1, "started": 1,
+        "ended": key,
+    });
+    let record: Record = serde_json::from_value(record).unwrap();
+    Publication { record, recipe: format!("{{\"key\":{key}}}").into_bytes(), parts, ledger: None }
 }
 
 fn event() -> Event {
-    Event::Started { node: "n".to_owned(), key: Digest::of(b"k"), attempt: 1 }
+    let event = json!({"type": "started", "node": "n", "key": Digest::of(b"k").hex(), "attempt": 1});
+    serde_json::from_value(event).unwrap()
 }
 
 /// A sound store: small and large objects, a folder, a run.
