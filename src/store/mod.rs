@@ -24,6 +24,7 @@ mod pack;
 pub mod record;
 mod verify;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -229,6 +230,14 @@ impl Store {
     /// When the index fails.
     pub fn hits(&self, keys: &[Digest]) -> Result<Vec<Option<Record>>, StoreError> {
         self.index().hits(keys)
+    }
+
+    /// The parts of such records, by name.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn parts(&self, keys: &[Digest]) -> Result<Vec<Option<BTreeMap<String, PartRef>>>, StoreError> {
+        self.index().parts(keys)
     }
 
     /// What the index can be trusted for now.
