@@ -230,7 +230,8 @@ fn work(
     progress: &mut Progress<'_>,
 ) -> Result<Summary, EngineError> {
     let internal = |e: std::io::Error| EngineError::Internal(e.to_string());
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(internal)?;
+    // One thread waits for everything; work that takes the processor has threads of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(internal)?;
     let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
     // From here on a signal ends the run in order, whatever it is doing.
     runtime.block_on(async { watch_signals(&stop, &kill) }).map_err(internal)?;

@@ -1,7 +1,6 @@
 //! The dry run: what would run, and why. Starts no process, writes nothing.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -122,7 +121,7 @@ fn wave(
         keyed.push(one);
     }
     let mut hits = match store {
-        Some(store) => store.hits(&keys)?.into_iter(),
+        Some(store) => table.look_up(&keys, store)?.into_iter(),
         None => Vec::new().into_iter(),
     };
     for (node, one) in nodes.iter().copied().zip(keyed) {
@@ -132,11 +131,13 @@ fn wave(
             continue;
         }
         let (status, action, reasons) = match (one, store) {
-            (None, _) => (Status::Kept, Action::Reuse, Vec::new()),
+            (None, _) => {
+                (Status::Kept(u32::try_from(node).unwrap_or(u32::MAX)), Action::Reuse, Vec::new())
+            }
             (Some(Ok(_)), None) => (Status::Due, Action::Run, vec![Reason::new_node()]),
             (Some(Ok(keyed)), Some(store)) => {
-                if let Some(record) = hits.next().flatten() {
-                    (Status::Done(Arc::new(record)), Action::Reuse, Vec::new())
+                if let Some(status) = hits.next().flatten() {
+                    (status, Action::Reuse, Vec::new())
                 } else {
                     let id = table.id(node);
                     let reasons = why(store, &table.pipeline.name, &id, &keyed.key, &keyed.recipe)?;

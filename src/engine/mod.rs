@@ -21,6 +21,7 @@ use crate::corpus::CorpusError;
 use crate::store::StoreError;
 
 pub use orphans::{end_orphans, remove_leftovers};
+pub use paid::still_runs;
 pub use run::{Options, Summary, run};
 
 /// What keeps a run from taking place or from going on.

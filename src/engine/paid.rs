@@ -76,6 +76,7 @@ pub(super) fn way(
                     return Ok(Way::Later);
                 }
                 match end_of(&folder) {
+                    None if was_never_started(&folder)? => close(store, &entry, Spend::Void, clock)?,
                     Some(end) if end.never => close(store, &entry, Spend::Void, clock)?,
                     Some(end) if end.code == Some(0) && !end.timed_out => return Ok(Way::Adopt(entry)),
                     // It failed on its own: spent, and nothing to be had from it.
@@ -121,6 +122,31 @@ pub(super) fn folder(store: &Store, entry: &Entry) -> PathBuf {
 fn is_looked_after(folder: &Path) -> bool {
     // Without the file it was never started, or its folder is gone.
     File::open(folder.join(LOCK_FILE)).is_ok_and(|file| file.try_lock_shared().is_err())
+}
+
+/// Whether nothing was ever started for an attempt, and never will be: its
+/// supervisor locks a file in the folder before anything else, and can't once
+/// the folder has another name.
+fn was_never_started(folder: &Path) -> Result<bool, StoreError> {
+    if !folder.is_dir() || folder.join(LOCK_FILE).exists() {
+        return Ok(false);
+    }
+    let aside = folder.with_extension("void");
+    fsio::rename(folder, &aside)?;
+    // It may have come in between.
+    let started = aside.join(LOCK_FILE).exists();
+    if started {
+        fsio::rename(&aside, folder)?;
+    } else {
+        fsio::remove_dir(&aside)?;
+    }
+    Ok(!started)
+}
+
+/// Whether an attempt of the ledger still runs under a supervisor.
+#[must_use]
+pub fn still_runs(store: &Store, entry: &Entry) -> bool {
+    is_looked_after(&folder(store, entry))
 }
 
 /// How an attempt ended, as its supervisor wrote it down.

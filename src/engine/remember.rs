@@ -1,15 +1,13 @@
 //! What a run leaves for the next one and for readers of its journal: the memo,
 //! and lists of the nodes that were reused.
 
-use std::sync::Arc;
-
 use super::EngineError;
 use super::memo::{self, Part, Writer};
 use super::table::{Status, Table};
 use super::world::World;
 use crate::digest::Digest;
 use crate::event::Event;
-use crate::store::{Outcome, Record, Store, listing};
+use crate::store::{Outcome, Store, listing};
 
 /// Nodes that stand in a journal's line itself; more are an object.
 const INLINE: usize = 64;
@@ -30,23 +28,15 @@ impl Table {
         }
         let mut writer = Writer::default();
         for node in 0..self.graph.len() {
-            let deviates = self.deviates[node];
-            match self.settled(node) {
-                Some(Settled::Now(record)) => {
-                    writer.node(Some((record.key, parts_of(record))), deviates);
-                }
-                Some(Settled::Before(memo, key)) => {
-                    let parts: Vec<Part<'_>> = memo.parts(node).into_iter().flatten().collect();
-                    writer.node(Some((key, parts.into_iter())), deviates);
-                }
-                None => writer.node(None::<(Digest, std::iter::Empty<Part<'_>>)>, deviates),
-            }
+            let settled = self.settled(node);
+            let settled = settled.as_ref().map(|(key, parts)| (*key, parts.iter().copied()));
+            writer.node(settled, self.deviates[node]);
         }
         for listing in &self.listings {
             writer.stage(*listing);
         }
         let mut uses: Vec<(u32, u32)> = Vec::new();
-        if let Some(memo) = &self.memo {
+        if let (Some(memo), true) = (&self.memo, self.valid) {
             world.recall();
             uses.extend(memo.uses().filter(|(_, node)| !self.asked.contains_key(node)));
         }
@@ -63,22 +53,20 @@ impl Table {
         Ok(())
     }
 
-    /// What is known for certain of a node.
-    fn settled(&self, node: usize) -> Option<Settled<'_>> {
+    /// Key and parts of a node, where they are known for certain.
+    fn settled(&self, node: usize) -> Option<(Digest, Vec<Part<'_>>)> {
         match &self.status[node] {
             Status::Done(record) if record.outcome == Outcome::Done && !self.unsure.contains(&node) => {
-                Some(Settled::Now(record))
+                Some((record.key, self.shown(node)?))
             }
-            Status::Kept => self.before(node),
+            Status::Kept(_) | Status::Found(_) => Some((self.key(node)?, self.shown(node)?)),
             // It wasn't chosen, and nothing that it rests on has changed.
-            Status::Skipped if !self.open[node] => self.before(node),
+            Status::Skipped if self.valid && !self.open[node] => {
+                let memo = self.memo.as_ref()?;
+                Some((memo.key(node)?, memo.parts(node)?.collect()))
+            }
             _ => None,
         }
-    }
-
-    fn before(&self, node: usize) -> Option<Settled<'_>> {
-        let memo = self.memo.as_ref()?;
-        Some(Settled::Before(memo, memo.key(node)?))
     }
 
     /// The journal's line about nodes of a stage that were reused, given in order.
@@ -143,21 +131,4 @@ impl Table {
     fn with_keys(&self, nodes: impl Iterator<Item = usize>) -> Vec<(String, Digest)> {
         nodes.filter_map(|node| Some((self.id(node), self.key(node)?))).collect()
     }
-}
-
-/// What is known of a node.
-enum Settled<'t> {
-    /// Its record of this run.
-    Now(&'t Record),
-    /// What the memo says.
-    Before(&'t Arc<memo::Memo>, Digest),
-}
-
-fn parts_of(record: &Record) -> impl Iterator<Item = Part<'_>> + Clone {
-    record.parts.iter().map(|(name, part)| Part {
-        name,
-        tree: part.tree,
-        digest: part.digest,
-        size: part.size,
-    })
 }

@@ -1,10 +1,10 @@
 //! What is known of every node: its key, and its record once it has one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::EngineError;
-use super::memo::Memo;
+use super::memo::{Memo, Part};
 use super::world::World;
 use crate::digest::Digest;
 use crate::manifest::axis;
@@ -13,6 +13,9 @@ use crate::plan::expand::Graph;
 use crate::plan::key::{self, At, Keyed, NoRecipe, Upstream};
 use crate::stage::{self, Input};
 use crate::store::{Outcome, PartRef, Record, Standing, Store};
+
+/// Parts of a node by name; nodes of one stage share the names.
+pub type Parts = Arc<[(Arc<str>, PartRef)]>;
 
 /// Where a node stands.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +29,10 @@ pub enum Status {
     Due,
     /// Its key depends on what has to run first.
     Waiting,
-    /// It has the artifact that it had in the last run.
-    Kept,
+    /// It has the artifact that a node of the memo had.
+    Kept(u32),
+    /// Its artifact was in the store.
+    Found(Parts),
     /// It has an artifact.
     Done(Arc<Record>),
     /// It could produce none.
@@ -46,8 +51,14 @@ pub struct Table {
     pub status: Vec<Status>,
     /// Keys that were made since the table was.
     pub(super) keys: Vec<Option<Digest>>,
-    /// What the last run settled, where that can be built on.
+    /// What the last run settled, where the index has lost nothing since.
     pub(super) memo: Option<Arc<Memo>>,
+    /// The memo is of these very nodes.
+    pub(super) valid: bool,
+    /// Nodes of a memo of other nodes by their keys.
+    by_key: HashMap<Digest, u32>,
+    /// Names of parts that were seen.
+    names: Vec<Arc<str>>,
     /// Nodes that must be keyed: something that their recipe rests on may have changed.
     touched: Vec<bool>,
     /// Nodes of which it is open whether they are as they were.
@@ -76,6 +87,9 @@ impl Table {
             status: vec![Status::Open; count],
             keys: vec![None; count],
             memo: None,
+            valid: false,
+            by_key: HashMap::new(),
+            names: Vec::new(),
             touched: vec![true; count],
             open: vec![true; count],
             asked: BTreeMap::new(),
@@ -99,15 +113,17 @@ impl Table {
         self.basis = world.basis(&self.pipeline);
         let standing = store.standing()?;
         self.standing = Some(standing);
-        let Some(memo) = world.memo() else { return Ok(()) };
+        let Some(memo) = world.memo().filter(|memo| memo.standing() == standing) else { return Ok(()) };
+        self.memo = Some(Arc::clone(memo));
         let same = self.basis == Some(memo.basis())
-            && memo.standing() == standing
             && memo.nodes() == self.graph.len()
             && memo.stages() == self.pipeline.stages.len();
-        if !same {
+        let Some(changed) = same.then(|| world.changed(memo)).flatten() else {
+            // Of other nodes or not: what a key stands for is the same.
+            let nodes = (0u32..).take(memo.nodes());
+            self.by_key = nodes.filter_map(|node| Some((memo.key(node as usize)?, node))).collect();
             return Ok(());
-        }
-        let Some(changed) = world.changed(memo) else { return Ok(()) };
+        };
         let mut touched: Vec<bool> = (0..self.graph.len()).map(|node| !memo.is_done(node)).collect();
         if !changed.is_empty() {
             for (query, node) in memo.uses() {
@@ -128,7 +144,7 @@ impl Table {
                     open[*below as usize] = true;
                 }
             } else {
-                self.status[node] = Status::Kept;
+                self.status[node] = Status::Kept(narrow(node));
             }
         }
         if touched.contains(&true) {
@@ -140,8 +156,45 @@ impl Table {
         }
         self.deviates = (0..self.graph.len()).map(|node| memo.deviates(node)).collect();
         (self.touched, self.open, self.changed) = (touched, open, false);
-        self.memo = Some(Arc::clone(memo));
+        self.valid = true;
         Ok(())
+    }
+
+    /// What the memo or else the store has under some keys, in their order.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn look_up(&mut self, keys: &[Digest], store: &Store) -> Result<Vec<Option<Status>>, EngineError> {
+        let mut out: Vec<Option<Status>> =
+            keys.iter().map(|key| self.by_key.get(key).map(|node| Status::Kept(*node))).collect();
+        let open: Vec<usize> = (0..keys.len()).filter(|at| out[*at].is_none()).collect();
+        let wanted: Vec<Digest> = open.iter().map(|at| keys[*at]).collect();
+        for (at, parts) in open.into_iter().zip(store.parts(&wanted)?) {
+            let Some(parts) = parts else { continue };
+            let parts = parts.into_iter().map(|(name, part)| (self.name(name), part)).collect();
+            out[at] = Some(Status::Found(parts));
+        }
+        Ok(out)
+    }
+
+    fn name(&mut self, name: String) -> Arc<str> {
+        if let Some(known) = self.names.iter().find(|known| ***known == *name) {
+            return Arc::clone(known);
+        }
+        let name: Arc<str> = name.into();
+        self.names.push(Arc::clone(&name));
+        name
+    }
+
+    /// The parts that a node shows, by name; none when it has no artifact.
+    pub(super) fn shown(&self, node: usize) -> Option<Vec<Part<'_>>> {
+        let part = |name, part: &PartRef| Part { name, tree: part.tree, digest: part.digest, size: part.size };
+        match &self.status[node] {
+            Status::Done(record) => Some(record.parts.iter().map(|(name, p)| part(name.as_str(), p)).collect()),
+            Status::Found(parts) => Some(parts.iter().map(|(name, p)| part(&**name, p)).collect()),
+            Status::Kept(before) => Some(self.memo.as_ref()?.parts(*before as usize)?.collect()),
+            _ => None,
+        }
     }
 
     /// Whether it is open if a node is as it was in the last run.
@@ -158,10 +211,17 @@ impl Table {
 
     /// Has those keyed that read this node, if what it shows them has changed.
     pub fn touch_below(&mut self, node: usize) {
+        if !self.valid {
+            // All nodes are touched.
+            return;
+        }
+        let failed = |record: &Record| record.outcome == Outcome::Error;
         let (parts, key) = match (&self.memo, &self.status[node]) {
-            (_, Status::Kept) => return,
-            (Some(memo), Status::Done(record)) if record.outcome == Outcome::Done => {
-                (!same_parts(memo, node, record), memo.key(node) != Some(record.key))
+            (_, Status::Kept(_)) => return,
+            (Some(_), Status::Done(record)) if failed(record) => (true, true),
+            (Some(memo), Status::Done(_) | Status::Found(_)) => {
+                let before = memo.parts(node).map(Iterator::collect::<Vec<_>>);
+                (before.is_none() || before != self.shown(node), memo.key(node) != self.key(node))
             }
             _ => (true, true),
         };
@@ -189,7 +249,8 @@ impl Table {
     #[must_use]
     pub fn key(&self, node: usize) -> Option<Digest> {
         match (&self.status[node], &self.memo) {
-            (Status::Kept, Some(memo)) => memo.key(node),
+            (Status::Kept(before), Some(memo)) => memo.key(*before as usize),
+            (Status::Done(record), _) => Some(record.key),
             _ => self.keys[node],
         }
     }
@@ -197,17 +258,11 @@ impl Table {
     /// Parts of a node that has an artifact.
     #[must_use]
     pub fn parts(&self, node: usize) -> Option<BTreeMap<String, PartRef>> {
-        match (&self.status[node], &self.memo) {
-            (Status::Done(record), _) => Some(record.parts.clone()),
-            (Status::Kept, Some(memo)) => {
-                let part = |part: super::memo::Part<'_>| {
-                    let reference = PartRef { digest: part.digest, size: part.size, tree: part.tree };
-                    (part.name.to_owned(), reference)
-                };
-                Some(memo.parts(node)?.map(part).collect())
-            }
-            _ => None,
-        }
+        let part = |part: Part<'_>| {
+            let reference = PartRef { digest: part.digest, size: part.size, tree: part.tree };
+            (part.name.to_owned(), reference)
+        };
+        Some(self.shown(node)?.into_iter().map(part).collect())
     }
 
     /// Index of a node's arm.
@@ -239,27 +294,20 @@ impl Table {
         if let Ok(keyed) = &keyed {
             self.keys[node] = Some(keyed.key);
         }
-        self.asked.insert(u32::try_from(node).unwrap_or(u32::MAX), asked);
+        self.asked.insert(narrow(node), asked);
         keyed
     }
 
     fn upstreams(&self, node: usize, cell: &BTreeMap<String, String>) -> Vec<Vec<Upstream>> {
         self.over_needs(node, |up| {
             let their = self.graph.cell(&self.pipeline, up);
-            let (parts, state) = match (&self.status[up], &self.memo) {
-                (Status::Done(record), _) => (
-                    Some(record.parts.iter().map(|(n, p)| (n.clone(), p.digest)).collect()),
-                    match record.outcome {
-                        Outcome::Done => "valid",
-                        Outcome::Error => "error",
-                    },
-                ),
-                (Status::Kept, Some(memo)) => (
-                    memo.parts(up).map(|parts| parts.map(|p| (p.name.to_owned(), p.digest)).collect()),
-                    "valid",
-                ),
-                (Status::Failed | Status::Blocked | Status::Skipped, _) => (None, "missing"),
-                _ => (None, "open"),
+            let parts = self.shown(up);
+            let parts = parts.map(|p| p.into_iter().map(|p| (p.name.to_owned(), p.digest)).collect());
+            let state = match &self.status[up] {
+                Status::Done(record) if record.outcome == Outcome::Error => "error",
+                Status::Done(_) | Status::Found(_) | Status::Kept(_) => "valid",
+                Status::Failed | Status::Blocked | Status::Skipped => "missing",
+                Status::Open | Status::Due | Status::Waiting => "open",
             };
             Upstream {
                 id: self.id(up),
@@ -314,18 +362,11 @@ impl Table {
     }
 }
 
-/// Whether a node shows the parts that it showed in the last run.
-fn same_parts(memo: &Memo, node: usize, record: &Record) -> bool {
-    let Some(mut before) = memo.parts(node) else { return false };
-    let same = record.parts.iter().all(|(name, part)| {
-        before.next().is_some_and(|b| {
-            b.name == name && b.tree == part.tree && b.digest == part.digest && b.size == part.size
-        })
-    });
-    same && before.next().is_none()
-}
-
 /// Values of `their` cell on axes that `own` lacks.
 fn extra(own: &BTreeMap<String, String>, their: &BTreeMap<String, String>) -> Vec<(String, String)> {
     their.iter().filter(|(axis, _)| !own.contains_key(*axis)).map(|(a, v)| (a.clone(), v.clone())).collect()
+}
+
+fn narrow(node: usize) -> u32 {
+    u32::try_from(node).unwrap_or(u32::MAX)
 }

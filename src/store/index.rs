@@ -8,12 +8,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::ledger::StagedEntry;
 use super::object::{Found, loose_path, pack_path};
 use super::pack::{FrameKind, PackWriter, Placed};
+use super::record::{Outcome, PartRef, Record};
 use super::scan::{Scanned, scan_loose, scan_pack};
-use super::record::{Outcome, Record};
 use super::standing::{self, Arrival};
 use super::{Standing, StoreError};
 use crate::digest::Digest;
@@ -52,6 +54,42 @@ const VERSION: i64 = 2;
 
 pub(super) struct Index {
     pub(super) db: Connection,
+}
+
+/// Parts of a record by name.
+pub(super) type Parts = BTreeMap<String, PartRef>;
+
+/// What of a record is shown to those that read it.
+#[derive(Deserialize)]
+struct Shown {
+    recipe: Digest,
+    parts: Parts,
+}
+
+/// The objects that must be there for a record to be whole.
+trait Objects {
+    fn recipe(&self) -> &Digest;
+    fn parts(&self) -> &Parts;
+}
+
+impl Objects for Record {
+    fn recipe(&self) -> &Digest {
+        &self.recipe
+    }
+
+    fn parts(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+impl Objects for Shown {
+    fn recipe(&self) -> &Digest {
+        &self.recipe
+    }
+
+    fn parts(&self) -> &Parts {
+        &self.parts
+    }
 }
 
 /// A record that is written but not yet in the index.
@@ -318,6 +356,16 @@ impl Index {
 
     /// The accepted and complete records of keys, read as of one moment.
     pub(super) fn hits(&self, keys: &[Digest]) -> Result<Vec<Option<Record>>, StoreError> {
+        self.hits_as(keys)
+    }
+
+    /// The parts of such records, by name.
+    pub(super) fn parts(&self, keys: &[Digest]) -> Result<Vec<Option<Parts>>, StoreError> {
+        let found = self.hits_as::<Shown>(keys)?;
+        Ok(found.into_iter().map(|one| one.map(|shown| shown.parts)).collect())
+    }
+
+    fn hits_as<T: DeserializeOwned + Objects>(&self, keys: &[Digest]) -> Result<Vec<Option<T>>, StoreError> {
         let tx = self.db.unchecked_transaction()?;
         let mut out = Vec::with_capacity(keys.len());
         {
@@ -329,7 +377,7 @@ impl Index {
             };
             for key in keys {
                 let mut rows = records.query([key.bytes().as_slice()])?;
-                let record = match rows.next()? {
+                let record: Option<T> = match rows.next()? {
                     Some(row) => Some(parse(row.get_ref(0)?.as_str().unwrap_or_default())?),
                     None => None,
                 };
@@ -386,7 +434,7 @@ pub(super) fn lose(db: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-pub(super) fn parse(body: &str) -> Result<Record, StoreError> {
+pub(super) fn parse<T: DeserializeOwned>(body: &str) -> Result<T, StoreError> {
     serde_json::from_str(body)
         .map_err(|e| StoreError::Unreadable { what: "a record".to_owned(), why: e.to_string() })
 }
@@ -492,13 +540,13 @@ pub(super) fn complete(db: &Connection, record: &Record) -> Result<bool, StoreEr
 
 /// Whether every object of a record is there, by the size of each that is.
 fn whole(
-    record: &Record,
+    record: &dyn Objects,
     size: &mut dyn FnMut(&Digest) -> Result<Option<u64>, StoreError>,
 ) -> Result<bool, StoreError> {
-    if size(&record.recipe)?.is_none() {
+    if size(record.recipe())?.is_none() {
         return Ok(false);
     }
-    for part in record.parts.values() {
+    for part in record.parts().values() {
         match size(&part.digest)? {
             None => return Ok(false),
             // The size of a tree's part is that of its files, not of the listing.

@@ -36,7 +36,7 @@ pub mod sign;
 mod standing;
 mod verify;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -351,6 +351,14 @@ impl Store {
     /// When the index fails.
     pub fn hits(&self, keys: &[Digest]) -> Result<Vec<Option<Record>>, StoreError> {
         self.index().hits(keys)
+    }
+
+    /// The parts of such records, by name.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn parts(&self, keys: &[Digest]) -> Result<Vec<Option<BTreeMap<String, PartRef>>>, StoreError> {
+        self.index().parts(keys)
     }
 
     /// What the index can be trusted for now.

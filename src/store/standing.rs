@@ -232,7 +232,7 @@ fn settle(db: &Connection) -> Result<(), StoreError> {
     let candidates: Vec<(Vec<u8>, String)> = rows.collect::<Result<_, _>>()?;
     let mut given: BTreeSet<Digest> = BTreeSet::new();
     for (digest, body) in candidates {
-        let record = super::index::parse(&body)?;
+        let record: Record = super::index::parse(&body)?;
         if record.outcome == Outcome::Done
             && !given.contains(&record.key)
             && super::index::complete(db, &record)?

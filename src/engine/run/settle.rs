@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Dispatcher;
+use crate::digest::Digest;
 use crate::engine::EngineError;
 use crate::engine::table::Status;
 use crate::event::Event;
@@ -64,7 +65,7 @@ impl Dispatcher<'_> {
                 self.tell(Event::Blocked { node: id, by });
                 self.released(node);
             } else if !self.table.is_touched(node) {
-                self.table.status[node] = Status::Kept;
+                self.table.status[node] = Status::Kept(u32::try_from(node).unwrap_or(u32::MAX));
                 self.reused(node);
             } else {
                 match self.table.keyed(node, &self.world) {
@@ -76,23 +77,25 @@ impl Dispatcher<'_> {
                 }
             }
         }
-        let hits = self.store.hits(&keys.iter().map(|(_, keyed)| keyed.key).collect::<Vec<_>>())?;
+        let wanted: Vec<Digest> = keys.iter().map(|(_, keyed)| keyed.key).collect();
+        let hits = self.table.look_up(&wanted, &self.store)?;
         for ((node, keyed), hit) in keys.into_iter().zip(hits) {
             self.settle(node, keyed, hit);
         }
         Ok(())
     }
 
-    fn settle(&mut self, node: usize, keyed: Keyed, hit: Option<Record>) {
+    fn settle(&mut self, node: usize, keyed: Keyed, hit: Option<Status>) {
         let key = keyed.key;
         if let Some(other) = self.in_flight.get(&key) {
             self.waiting_for.entry(*other).or_default().push(node);
             return;
         }
-        if let Some(record) = hit
+        if let Some(status) = hit
             && !self.options.again.contains(&node)
         {
-            self.reuse(node, Arc::new(record));
+            self.table.status[node] = status;
+            self.reused(node);
             return;
         }
         self.in_flight.insert(key, node);
