@@ -100,7 +100,7 @@ impl Dispatcher<'_> {
                 self.arrive(foreign.node, Arc::new(record));
                 continue;
             }
-            let free = self.store.try_lease(&foreign.key, self.journal.run())?;
+            let free = self.store.try_lease(&foreign.key, self.journal.run(), true)?;
             if free {
                 self.store.release(&foreign.key);
             } else if !self.may_take_over(&foreign)? {

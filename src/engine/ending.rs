@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 
 use super::EngineError;
 use super::executor::{Ended, Place, Stop};
-use super::run::Dispatcher;
+use super::run::{Dispatcher, GROUP, MANY_ENDED};
 use super::table::Status;
 use crate::digest::Digest;
 use crate::event::Event;
@@ -69,7 +69,10 @@ impl Dispatcher<'_> {
     /// Publishes what has ended, unless something is being published: objects,
     /// records, one sync; the events follow. Nodes go on meanwhile.
     pub(super) fn publish(&mut self) {
-        if self.ended.is_empty() || self.publishing.is_some() {
+        let due = self.schedule.running() == 0
+            || self.ended.len() >= MANY_ENDED
+            || self.ended_since.elapsed() >= GROUP;
+        if self.ended.is_empty() || self.publishing.is_some() || !due {
             return;
         }
         let (mut batch, mut nodes, mut kept) = (Vec::new(), Vec::new(), Vec::new());

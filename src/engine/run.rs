@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{MissedTickBehavior, interval as every};
 use tokio_util::sync::CancellationToken;
 
 use super::EngineError;
@@ -18,7 +19,7 @@ use super::paid::Purse;
 use super::schedule::{Schedule, Wants};
 use super::table::Table;
 use super::world::World;
-use crate::clock::Clock;
+use crate::clock::{Clock, Stopwatch};
 use crate::corpus::Corpus;
 use crate::digest::Digest;
 use crate::event::{Counts, Event, RunState};
@@ -34,6 +35,12 @@ use crate::store::{Outcome, Record, Store};
 
 /// Pause between two looks at what other runs have done.
 const ABROAD: Duration = Duration::from_millis(50);
+/// Nodes that end within this time are published together.
+pub(super) const GROUP: Duration = Duration::from_millis(5);
+/// So many are published although more may soon end.
+pub(super) const MANY_ENDED: usize = 32;
+/// How long an event may take to be seen by others.
+const SOON: Duration = Duration::from_millis(20);
 /// Pause between two signs of life.
 const BEAT: Duration = Duration::from_millis(500);
 
@@ -130,6 +137,7 @@ pub async fn run(
         begun: false,
         counts: Counts::default(),
         ended: Vec::new(),
+        ended_since: Stopwatch::start(),
         halted: false,
     };
     dispatcher.go(receive).await
@@ -173,6 +181,8 @@ pub(super) struct Dispatcher<'a> {
     pub(super) counts: Counts,
     /// Ended nodes that are not published yet.
     pub(super) ended: Vec<Ended>,
+    /// Since when there are some.
+    pub(super) ended_since: Stopwatch,
     /// Nothing more is taken: a failure without `keep_going`, or a signal.
     pub(super) halted: bool,
 }
@@ -185,15 +195,17 @@ impl Dispatcher<'_> {
         }
         self.begin();
         let (mut stopped, mut killed) = (false, false);
+        // Of their own pace, however much happens in between.
+        let (mut beats, mut looks) = (interval(BEAT), interval(ABROAD));
         loop {
             self.settle_ready()?;
             // For those who look on; what must be durable is synced with a publication.
-            self.journal.write()?;
+            self.journal.write_soon()?;
             // A signal may have come before there was anything to run.
             self.halted |= self.options.stop.is_cancelled();
             self.start_nodes()?;
             self.publish();
-            let idle = self.schedule.running() == 0 && self.publishing.is_none();
+            let idle = self.schedule.running() == 0 && self.publishing.is_none() && self.ended.is_empty();
             if idle && (self.halted || (self.schedule.waiting() == 0 && self.abroad.is_empty())) {
                 break;
             }
@@ -211,8 +223,10 @@ impl Dispatcher<'_> {
                     self.fail_ended()?;
                 }
                 published = published(&mut self.publishing) => self.finish_all(published?)?,
-                () = tokio::time::sleep(ABROAD), if !self.abroad.is_empty() => self.look_abroad()?,
-                () = tokio::time::sleep(BEAT) => self.beat(),
+                _ = looks.tick(), if !self.abroad.is_empty() => self.look_abroad()?,
+                _ = beats.tick() => self.beat(),
+                () = tokio::time::sleep(GROUP), if !self.ended.is_empty() && self.publishing.is_none() => {}
+                () = tokio::time::sleep(SOON), if self.journal.is_pending() => {}
                 () = stop.cancelled(), if !stopped => {
                     stopped = true;
                     self.halted = true;
@@ -258,6 +272,9 @@ impl Dispatcher<'_> {
                 let stage = self.table.graph.stage(ended.node);
                 let pipeline = Arc::clone(&self.table.pipeline);
                 self.schedule.free(Wants::of(&pipeline.stages[stage]));
+                if self.ended.is_empty() {
+                    self.ended_since = Stopwatch::start();
+                }
                 self.ended.push(*ended);
             }
         }
@@ -289,12 +306,13 @@ impl Dispatcher<'_> {
                 Err(_) => return Ok(false),
             },
         };
-        if !self.store.try_lease(&keyed.key, self.journal.run())? {
+        let changed = self.version != self.store.version()?;
+        if !self.store.try_lease(&keyed.key, self.journal.run(), changed)? {
             self.send_abroad(node, keyed.key);
             return Ok(false);
         }
         // Another run may have been faster since the node was looked up.
-        if self.version != self.store.version()?
+        if changed
             && !self.options.again.contains(&node)
             && let Some(record) = self.store.hit(&keyed.key)?
         {
@@ -376,4 +394,11 @@ impl Dispatcher<'_> {
         tokio::spawn(executor::execute(task, make, self.send.clone()));
         Ok(true)
     }
+}
+
+/// Ticks of a pace; what was missed is not made up for.
+fn interval(pace: Duration) -> tokio::time::Interval {
+    let mut interval = every(pace);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }
