@@ -245,6 +245,7 @@ impl Store {
         let mut index = self.index();
         index::set_aside(&path)?;
         *index = Index::open(&path)?;
+        index.disown(&quarantine::disowned(&self.root)?)?;
         index.take_in(&self.root)
     }
 
