@@ -25,8 +25,8 @@ impl Store {
             // The sleeper keeps its lock; the fence is ours then.
             return Ok(self.index().fence(key)?.as_deref() == Some(run));
         }
-        if changed
-            && let Some(other) = self.index().fence(key)?
+        let fence = if changed { self.index().fence(key)? } else { None };
+        if let Some(other) = fence
             && other != run
             && Journal::is_live(self.root(), &other) == Some(true)
         {

@@ -25,7 +25,11 @@ pub(in crate::cli) fn verify(
             .map(|p| json!({ "kind": p.kind, "where": p.where_, "key": p.key, "repaired": p.repaired }))
             .collect();
         let quarantined = keep::listed(&store)?;
-        out.json(&json!({ "ok": ok, "problems": problems, "quarantined": quarantined }));
+        let mut object = json!({ "ok": ok, "problems": problems });
+        if !quarantined.is_empty() {
+            object["quarantined"] = json!(quarantined);
+        }
+        out.json(&object);
     } else {
         for problem in &report.problems {
             let repaired =
