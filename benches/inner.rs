@@ -112,6 +112,7 @@ fn record(key: Digest, node: String) -> Record {
         ended: 2,
         machine: None,
         unconfined: None,
+        blessed: None,
         usd: None,
     }
 }
@@ -155,7 +156,7 @@ fn all() {
             let recipe = json!({ "n": next }).to_string().into_bytes();
             let key = Digest::of(&recipe);
             let parts = vec![("text".to_owned(), PartContent::Bytes(format!("text {next}").into_bytes()))];
-            Publication { record: record(key, format!("a[i={next}]")), recipe, parts }
+            Publication { record: record(key, format!("a[i={next}]")), recipe, parts, ledger: None }
         });
         store.publish(batch.collect()).unwrap().len()
     });
@@ -189,7 +190,7 @@ fn settle(root: &Path) {
         let parts = vec![("text".to_owned(), PartContent::Bytes(text.clone()))];
         texts.push(text);
         let record = record(keyed.key, table.id(node));
-        batch.push((node, Publication { record, recipe: keyed.canonical.into_bytes(), parts }));
+        batch.push((node, Publication { record, recipe: keyed.canonical.into_bytes(), parts, ledger: None }));
     }
     publish(&store, &mut table, &mut batch);
     println!("{} nodes", table.graph.len());

@@ -168,8 +168,7 @@ fn execute(
             )));
         }
     }
-    let orphans = engine::end_orphans(store);
-    engine::remove_leftovers(store);
+    let orphans = engine::clean_up(store)?;
     let mut journal = JournalWriter::begin(store.root(), Clock::System)?;
     let run = journal.run().to_owned();
     let mut progress = Progress::new(out, asked.json);
@@ -213,7 +212,7 @@ fn execute(
     let event = Event::RunEnded { state, counts, exit };
     journal.add(&event);
     progress.event(&event);
-    journal.sync()?;
+    journal.end()?;
     Ok((run.clone(), json!({ "run": run, "state": state, "nodes": counts, "exit": exit })))
 }
 

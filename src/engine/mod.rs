@@ -20,7 +20,7 @@ pub mod world;
 use crate::corpus::CorpusError;
 use crate::store::StoreError;
 
-pub use orphans::{end_orphans, remove_leftovers};
+pub use orphans::clean_up;
 pub use paid::still_runs;
 pub use run::{Options, Summary, run};
 

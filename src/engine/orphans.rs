@@ -1,11 +1,11 @@
 //! Processes that a killed engine left behind.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use crate::fsio::{self, tree};
 use crate::process;
-use crate::store::Store;
-use crate::store::journal::Journal;
+use crate::store::journal::{self, Journal};
+use crate::store::{Store, StoreError};
 
 /// Marker of an attempt: run, key, number.
 pub(super) fn marker(run: &str, key: &str, attempt: u32) -> String {
@@ -17,30 +17,35 @@ fn run_of(marker: &str) -> Option<&str> {
     (!run.contains('/') && tree::plain(run).is_ok()).then_some(run)
 }
 
-/// Ends all processes of runs of this store whose engine is gone, so that
-/// nothing works in a server's place or disturbs a measurement; `PID PROGRAM`
-/// of each. Both must say so, the journal's lock and the process table: a copy
-/// of a store has no locks, and ids of processes come again.
-pub fn end_orphans(store: &Store) -> Vec<String> {
-    let known = std::cell::RefCell::new(BTreeMap::new());
-    process::sweep_orphans(|marker| {
-        let Some(run) = run_of(marker) else { return false };
-        let mut known = known.borrow_mut();
-        let live = known.entry(run.to_owned()).or_insert_with(|| Journal::is_live(store.root(), run));
-        *live == Some(false)
-    })
-}
-
-/// Removes the scratch folders of runs whose engine is gone.
-pub fn remove_leftovers(store: &Store) {
+/// Cleans up after runs of this store whose engine is gone: ends all their
+/// processes, so that nothing works in a server's place or disturbs a
+/// measurement, and removes their scratch folders; `PID PROGRAM` of each. Both
+/// must say that an engine is gone, the journal's lock and the process table: a
+/// copy of a store has no locks, and ids of processes come again.
+///
+/// # Errors
+/// When the store can't be written.
+pub fn clean_up(store: &Store) -> Result<Vec<String>, StoreError> {
+    let root = store.root();
+    let dead: BTreeSet<String> = journal::unended(root)
+        .into_iter()
+        .filter(|run| tree::plain(run).is_ok() && Journal::is_live(root, run) != Some(true))
+        .collect();
+    // Almost always; looking at all processes would take longer than many a run.
+    if dead.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ended = process::sweep_orphans(|marker| run_of(marker).is_some_and(|run| dead.contains(run)));
     for entry in std::fs::read_dir(store.tmp()).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some(run) = name.to_str().and_then(run_of) else { continue };
-        if Journal::is_live(store.root(), run) == Some(false) {
-            // What can't be removed now is met by the next run, or by `store gc`.
-            let _ = fsio::remove_dir(&entry.path());
+        if name.to_str().and_then(run_of).is_some_and(|run| dead.contains(run)) {
+            fsio::remove_dir(&entry.path())?;
         }
     }
+    for run in &dead {
+        journal::cleaned_up(root, run)?;
+    }
+    Ok(ended)
 }
 
 #[cfg(test)]

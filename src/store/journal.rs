@@ -20,10 +20,15 @@ const A_WHILE_MS: f64 = 1000.0;
 /// Events of so short a time are written together.
 const A_MOMENT_MS: f64 = 15.0;
 
+/// Folder with an empty file for each run that has not ended in order.
+const LIVE: &str = "live";
+
 /// Writes the journal of one run.
 pub struct JournalWriter {
     run: String,
     path: PathBuf,
+    /// Is there as long as the run has not ended in order.
+    live: PathBuf,
     file: File,
     seq: u64,
     clock: Clock,
@@ -65,7 +70,10 @@ impl JournalWriter {
         let _ = file.lock();
         fsio::sync_dir(&dir)?;
         fsio::sync_dir(&runs)?;
-        Ok(Self { run, path, file, seq: 0, clock, pending: Vec::new(), dirty: false, synced: Stopwatch::start(), written: Stopwatch::start() })
+        let live = live_path(root, &run);
+        fsio::create_dir(&root.join(LIVE))?;
+        drop(fsio::create_new(&live)?);
+        Ok(Self { run, path, live, file, seq: 0, clock, pending: Vec::new(), dirty: false, synced: Stopwatch::start(), written: Stopwatch::start() })
     }
 
     /// The run's id.
@@ -135,6 +143,15 @@ impl JournalWriter {
     pub fn sync_in_a_while(&mut self) -> Result<(), StoreError> {
         self.write()?;
         if self.synced.ms() > A_WHILE_MS { self.sync() } else { Ok(()) }
+    }
+
+    /// Ends the run in order: nothing of it is left that somebody would have to clean up.
+    ///
+    /// # Errors
+    /// When the store can't be written.
+    pub fn end(mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        Ok(fsio::remove_file(&self.live)?)
     }
 
     /// A sign of life for other runs: the journal's time of change.
@@ -236,6 +253,25 @@ impl Tail {
         let lines: Vec<u8> = self.rest.drain(..whole).collect();
         lines.split(|b| *b == b'\n').filter_map(parse_line).collect()
     }
+}
+
+/// Runs that have not ended in order, those that still go on among them.
+#[must_use]
+pub fn unended(root: &Path) -> Vec<String> {
+    let entries = fs::read_dir(root.join(LIVE)).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// Nothing is left of a run that has not ended in order.
+///
+/// # Errors
+/// When the store can't be written.
+pub fn cleaned_up(root: &Path, run: &str) -> Result<(), StoreError> {
+    Ok(fsio::remove_file(&live_path(root, run))?)
+}
+
+fn live_path(root: &Path, run: &str) -> PathBuf {
+    root.join(LIVE).join(run)
 }
 
 /// The file by which a run is asked to stop.

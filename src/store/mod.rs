@@ -6,6 +6,7 @@
 //!   packs/ID.pack          small objects and records, append-only, one writer each
 //!   objects/ab/cdef...     large objects, one file each
 //!   runs/RUN/journal.jsonl one journal per run
+//!   live/RUN               runs that have not ended in order
 //!   pins/ID.json           what `gc` keeps because it was asked to
 //!   quarantine/KEY.json    records that are disowned, and why
 //!   index.sqlite           answers without opening objects; rebuilt from the rest

@@ -23,10 +23,12 @@ fn publication(key: u8, node: &str, text: &str, outcome: Outcome) -> Publication
             ended: i64::from(key),
             machine: None,
             unconfined: None,
+            blessed: None,
             usd: None,
         },
         recipe: b"{}".to_vec(),
         parts: vec![("out".to_owned(), PartContent::Bytes(text.as_bytes().to_vec()))],
+        ledger: None,
     }
 }
 

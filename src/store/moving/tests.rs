@@ -31,6 +31,7 @@ fn record(recipe: &[u8], node: &str) -> Record {
         ended: 2,
         machine: None,
         unconfined: None,
+            blessed: None,
         usd: None,
     }
 }
@@ -41,7 +42,7 @@ fn store(dir: &Path, names: &[&str]) -> Store {
     for name in names {
         let recipe = format!("{{\"name\":\"{name}\"}}").into_bytes();
         let parts = vec![("out".to_owned(), PartContent::Bytes(format!("text of {name}").into_bytes()))];
-        store.publish(vec![Publication { record: record(&recipe, name), recipe, parts }]).unwrap();
+        store.publish(vec![Publication { record: record(&recipe, name), recipe, parts, ledger: None }]).unwrap();
     }
     store
 }
@@ -331,7 +332,7 @@ fn trust_moves_the_mark_and_no_index_forgets_it() {
     let recipe = b"{\"name\":\"a\"}".to_vec();
     let own = Record { origin: "here".to_owned(), ended: 9, ..record(&recipe, "a") };
     let parts = vec![("out".to_owned(), PartContent::Bytes(b"own".to_vec()))];
-    let published = to.publish(vec![Publication { record: own, recipe, parts }]).unwrap();
+    let published = to.publish(vec![Publication { record: own, recipe, parts, ledger: None }]).unwrap();
     assert!(!published[0].accepted);
     assert_eq!(to.hit(&key("a")).unwrap().unwrap().origin, "there");
     to.trust(&BTreeSet::new()).unwrap();
