@@ -5,11 +5,15 @@
 //! trees) is hashed under a domain tag, so that no file can be mistaken for
 //! a recipe.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+
+/// Domain of the keys of nodes: the hash of a recipe's canonical JSON under it.
+pub const NODE: &str = "proofline node 1";
 
 /// A 256-bit BLAKE3 digest; shown and stored as 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,10 +75,12 @@ impl Digest {
     /// 64 hex digits.
     #[must_use]
     pub fn hex(&self) -> String {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
         let mut out = String::with_capacity(64);
         for byte in self.0 {
-            out.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
-            out.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
+            out.push(digit(byte >> 4));
+            out.push(digit(byte & 15));
         }
         out
     }
@@ -109,22 +115,78 @@ impl ContentHasher {
 /// Integers beyond 2^53 are refused: RFC 8785 rounds them, and two different
 /// recipes would get one key.
 pub fn canonical(value: &Value) -> Result<String, CanonicalError> {
-    refuse_big_integers(value)?;
-    Ok(serde_json_canonicalizer::to_string(value)?)
+    let mut out = String::with_capacity(512);
+    write_canonical(value, &mut out)?;
+    Ok(out)
 }
 
-fn refuse_big_integers(value: &Value) -> Result<(), CanonicalError> {
+fn write_canonical(value: &Value, out: &mut String) -> Result<(), CanonicalError> {
     const LIMIT: u64 = 1 << 53;
     match value {
-        Value::Number(n) => {
-            let too_big =
-                n.as_u64().is_some_and(|u| u > LIMIT) || n.as_i64().is_some_and(|i| i.unsigned_abs() > LIMIT);
-            if too_big { Err(CanonicalError::BigInteger(n.to_string())) } else { Ok(()) }
+        Value::Null => out.push_str("null"),
+        Value::Bool(true) => out.push_str("true"),
+        Value::Bool(false) => out.push_str("false"),
+        Value::String(text) => write_text(text, out),
+        Value::Number(number) => match number.as_i64().map(i64::unsigned_abs).or(number.as_u64()) {
+            Some(size) if size > LIMIT => return Err(CanonicalError::BigInteger(number.to_string())),
+            Some(_) => out.push_str(&number.to_string()),
+            // The shortest spelling of a double is a craft of its own.
+            None => out.push_str(&serde_json_canonicalizer::to_string(value)?),
+        },
+        Value::Array(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                write_canonical(item, out)?;
+            }
+            out.push(']');
         }
-        Value::Array(items) => items.iter().try_for_each(refuse_big_integers),
-        Value::Object(map) => map.values().try_for_each(refuse_big_integers),
-        _ => Ok(()),
+        Value::Object(map) => {
+            let mut entries: Vec<(&String, &Value)> = map.iter().collect();
+            // By UTF-16 units, as the standard has it; of ASCII that is the order of bytes.
+            if entries.iter().all(|(key, _)| key.is_ascii()) {
+                entries.sort_unstable_by_key(|(key, _)| *key);
+            } else {
+                entries.sort_unstable_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+            }
+            out.push('{');
+            for (at, (key, item)) in entries.into_iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                write_text(key, out);
+                out.push(':');
+                write_canonical(item, out)?;
+            }
+            out.push('}');
+        }
     }
+    Ok(())
+}
+
+fn write_text(text: &str, out: &mut String) {
+    out.push('"');
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(|b| b < 0x20 || b == b'"' || b == b'\\') {
+        out.push_str(&rest[..at]);
+        match rest.as_bytes()[at] {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            0x08 => out.push_str("\\b"),
+            b'\t' => out.push_str("\\t"),
+            b'\n' => out.push_str("\\n"),
+            0x0c => out.push_str("\\f"),
+            b'\r' => out.push_str("\\r"),
+            byte => {
+                let _ = write!(out, "\\u{byte:04x}");
+            }
+        }
+        rest = &rest[at + 1..];
+    }
+    out.push_str(rest);
+    out.push('"');
 }
 
 impl fmt::Display for Digest {
@@ -167,7 +229,22 @@ impl Serialize for Digest {
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        deserializer.deserialize_str(HexDigits)
+    }
+}
+
+/// Reads a digest from text without a copy of it.
+struct HexDigits;
+
+impl Visitor<'_> for HexDigits {
+    type Value = Digest;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("64 hex digits")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Digest, E> {
+        text.parse().map_err(E::custom)
     }
 }
 
@@ -182,6 +259,30 @@ mod tests {
         let b: Value = serde_json::from_str(r#"{"a":[1e0,"x"],"b":1}"#).unwrap();
         assert_eq!(canonical(&a).unwrap(), r#"{"a":[1,"x"],"b":1}"#);
         assert_eq!(Digest::of_json("t", &a).unwrap(), Digest::of_json("t", &b).unwrap());
+    }
+
+    #[test]
+    fn the_form_is_that_of_the_standard() {
+        let all: String = (0u32..0x300).chain([0x2028, 0xfb33, 0x1f600]).filter_map(char::from_u32).collect();
+        let value = json!({
+            "numbers": [0, -0.0, 1, -1, 1.5, 1e21, 1e-7, 333_333_333.333_333_3, 9_007_199_254_740_992_u64, -9_007_199_254_740_992_i64],
+            "\u{fb33}": 1, "\u{1f600}": 2, "\u{20ac}": 3, "\r": 4, "1": 5, "\u{80}": 6, "\u{f6}": 7,
+            "text": all, "": { "b": [], "a": {} }, "nothing": null, "flags": [true, false],
+        });
+        assert_eq!(canonical(&value).unwrap(), serde_json_canonicalizer::to_string(&value).unwrap());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_and_number_has_the_form_of_the_standard(
+            text in ".*", key in "\\PC*", int in -(1i64 << 53)..=(1i64 << 53), double in proptest::num::f64::NORMAL
+        ) {
+            let value = json!({ "text": text, "list": [int, double, { key: text }] });
+            proptest::prop_assert_eq!(
+                canonical(&value).unwrap(),
+                serde_json_canonicalizer::to_string(&value).unwrap()
+            );
+        }
     }
 
     #[test]

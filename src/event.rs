@@ -33,6 +33,9 @@ pub enum Event {
         params: BTreeMap<String, serde_json::Value>,
         /// Stages in order with their numbers of nodes.
         stages: Vec<(String, u64)>,
+        /// Kinds of the stages, in the same order.
+        #[serde(default)]
+        kinds: Vec<String>,
         /// Arms in manifest order.
         #[serde(default)]
         arms: Vec<String>,
@@ -54,8 +57,18 @@ pub enum Event {
     Reused {
         /// Stage.
         stage: String,
-        /// Node ids and keys.
+        /// How many; 0 in journals of versions that did not say it.
+        #[serde(default)]
+        count: u64,
+        /// Object with a line `KEY NODE` for each, where they are many.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        listing: Option<Digest>,
+        /// Node ids and keys: all of them, or those that the listing has not or with other keys.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         nodes: Vec<(String, Digest)>,
+        /// Nodes of the listing that were not reused.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        except: Vec<String>,
     },
     /// An attempt began.
     Started {
@@ -177,4 +190,24 @@ pub struct Counts {
     /// Not run because one that they need failed.
     pub blocked: u64,
 
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_older_journals_are_read() {
+        let key = Digest::of(b"k");
+        let old = format!(r#"{{"type":"reused","stage":"a","nodes":[["a[i=1]","{key}"]]}}"#);
+        let nodes = vec![("a[i=1]".to_owned(), key)];
+        let event =
+            Event::Reused { stage: "a".to_owned(), count: 0, listing: None, nodes, except: Vec::new() };
+        assert_eq!(serde_json::from_str::<Event>(&old).unwrap(), event);
+        let old = r#"{"type":"run-started","pipeline":"p","path":"p.toml","params":{},"stages":[["a",1]],"pid":1,"host":"h"}"#;
+        let Event::RunStarted { kinds, stages, .. } = serde_json::from_str(old).unwrap() else {
+            unreachable!()
+        };
+        assert!(kinds.is_empty() && stages.len() == 1);
+    }
 }

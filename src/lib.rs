@@ -24,6 +24,7 @@ pub mod grade;
 pub mod import;
 pub mod mcp;
 pub mod plan;
+pub mod remote;
 pub mod retrieve;
 pub mod store;
 // Layer 3: stages.

@@ -14,7 +14,7 @@ use syn::visit::{self, Visit};
 const LAYERS: [&[&str]; 7] = [
     &["clock", "diag", "digest", "fsio", "id", "process", "shipped", "stats", "unit"],
     &["artifact", "event", "manifest"],
-    &["agent", "corpus", "grade", "import", "judge", "mcp", "model", "plan", "retrieve", "store"],
+    &["agent", "corpus", "grade", "import", "judge", "mcp", "model", "plan", "remote", "retrieve", "store"],
     &["stage"],
     &["engine"],
     &["report", "serve"],
@@ -22,7 +22,7 @@ const LAYERS: [&[&str]; 7] = [
 ];
 
 /// Edges inside a layer that are allowed.
-const BESIDE: [(&str, &str); 11] = [
+const BESIDE: [(&str, &str); 12] = [
     // A tree of files is written and hashed in one pass.
     ("fsio", "digest"),
     // Children are timed, and their logs are files.
@@ -37,6 +37,8 @@ const BESIDE: [(&str, &str); 11] = [
     ("agent", "model"),
     ("judge", "model"),
     ("import", "agent"),
+    // Results move between a store and what others can reach.
+    ("store", "remote"),
 ];
 
 /// Edges to a lower layer that are refused all the same: an old run renders
@@ -45,7 +47,7 @@ const REFUSED: [(&str, &[&str]); 2] =
     [("report", &["engine", "stage", "mcp", "agent"]), ("serve", &["engine", "stage", "mcp", "agent"])];
 
 /// Outside crates and the modules that may use them. Grammars count as `tree_sitter`.
-const HOMES: [(&str, &[&str]); 12] = [
+const HOMES: [(&str, &[&str]); 14] = [
     ("toml", &["manifest"]),
     ("petgraph", &["plan"]),
     ("rmcp", &["mcp", "retrieve"]),
@@ -58,6 +60,8 @@ const HOMES: [(&str, &[&str]); 12] = [
     ("tree_sitter", &["corpus"]),
     ("reqwest", &["model", "mcp"]),
     ("comfy_table", &["report", "cli"]),
+    ("object_store", &["remote"]),
+    ("ring", &["store"]),
 ];
 
 /// Modules that are synchronous and do no input or output, and what would show that they do.

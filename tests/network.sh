@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What needs package registries: archives through the registries' own clients,
 # real servers driven by the retrieval pipeline, the same without a network, the
-# published BM25 lists, and a new server from an empty folder.
+# published BM25 lists, a new server from an empty folder, and results that go
+# through a bucket.
 #
 #   tests/network.sh            all parts
 #   tests/network.sh a d        these parts
@@ -29,6 +30,8 @@ fail() {
   echo "network test: $*" >&2
   exit 1
 }
+# shellcheck source=network/s3.sh
+. "$here/s3.sh"
 check() { python3 "$here/check.py" "$@"; }
 
 # Installs, three times with pauses: registries have bad minutes.
@@ -235,7 +238,7 @@ part_e() {
 }
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(a b c d e)
+[ ${#parts[@]} -gt 0 ] || parts=(a b c d e f)
 part() {
   local name=$1 start=$SECONDS
   shift
@@ -246,6 +249,7 @@ part() {
 for name in "${parts[@]}"; do
   case $name in
   b | c | e) part "servers for $name" install_servers ;;
+  f) part "a bucket for $name" install_moto ;;
   esac
   part "network $name" "part_$name"
 done

@@ -1,6 +1,10 @@
 //! What can be typed.
 
+mod store;
+
 use std::path::PathBuf;
+
+pub(super) use store::*;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
@@ -467,39 +471,6 @@ pub(super) struct Trust {
     /// Allow them; without, they are only listed
     #[arg(long)]
     pub(super) yes: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum StoreCommand {
-    /// Check that everything is there and is what it says it is
-    Verify(StoreVerify),
-    /// Count what is in the store
-    Stats(Json),
-    /// Show what could be deleted; with --delete, delete it
-    Gc(Gc),
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct StoreVerify {
-    /// Check presence and sizes only, not every digest
-    #[arg(long)]
-    pub(super) quick: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct Gc {
-    /// Keep what the newest N runs name
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    pub(super) keep: usize,
-    /// Delete, not only show
-    #[arg(long)]
-    pub(super) delete: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(super) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -50,6 +50,8 @@ fn kind_of(path: &Path) -> FileKind {
     let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
     if name == context::LOCK {
         FileKind::Lock
+    } else if name == context::TRUST {
+        FileKind::Trust
     } else if name == "prices.toml" {
         FileKind::Prices
     } else if name == "repos.toml" {
@@ -94,8 +96,10 @@ fn project_files(cwd: &Path) -> Vec<PathBuf> {
             }
         }
     }
-    if cwd.join(context::LOCK).is_file() {
-        out.push(PathBuf::from(context::LOCK));
+    for name in [context::LOCK, context::TRUST] {
+        if cwd.join(name).is_file() {
+            out.push(PathBuf::from(name));
+        }
     }
     out.sort();
     out

@@ -19,12 +19,16 @@ use crate::plan::expand::Graph;
 use crate::plan::select::{select, with_needs};
 use crate::store::Store;
 use crate::store::journal::Journal;
+use crate::store::sign::PublicKey;
 use crate::{fsio, grade, process, retrieve};
 
 /// Name of the store's folder.
 const STORE: &str = ".proofline";
 /// Name of the lock file, in the project's root.
 pub(super) const LOCK: &str = "proofline.lock";
+
+/// Name of the file of trusted signers, in the project's root.
+pub(super) const TRUST: &str = "trust.toml";
 
 /// The pipeline that is meant when none is named, relative to the project.
 pub(super) const MAIN: &str = "pipelines/main.toml";
@@ -151,6 +155,44 @@ pub(super) fn existing(asked: Option<&Path>) -> Result<Store, CliError> {
             dir.display()
         ))
     })
+}
+
+/// The store of the project of the working directory, made when there is none, and with
+/// the signers that the project trusts. A store named from elsewhere keeps its own.
+pub(super) fn taking(asked: Option<&Path>, json: bool) -> Result<Store, CliError> {
+    let root = project()?.root;
+    let dir = store_dir(asked, &root);
+    if asked.is_some() && !root.join(TRUST).is_file() {
+        return Ok(Store::open(&dir)?);
+    }
+    open(&dir, &root, json)
+}
+
+/// Opens the store in `dir` with the signers that the project in `root` trusts.
+pub(super) fn open(dir: &Path, root: &Path, json: bool) -> Result<Store, CliError> {
+    let signers = trusted(root, json)?;
+    let store = Store::open(dir)?;
+    store.trust(&signers.into_keys().collect())?;
+    Ok(store)
+}
+
+/// The signers that a project trusts, with their names.
+pub(super) fn trusted(root: &Path, json: bool) -> Result<BTreeMap<PublicKey, String>, CliError> {
+    let path = root.join(TRUST);
+    if !path.is_file() {
+        return Ok(BTreeMap::new());
+    }
+    let bytes = fsio::read_limited(&path, 2 << 20)?;
+    let loaded = load::trust(&path.display().to_string(), &bytes);
+    let Some(trust) = loaded.value.filter(|_| !loaded.diagnostics.iter().any(Diagnostic::is_error)) else {
+        return Err(CliError::Diagnostics { found: loaded.diagnostics, json });
+    };
+    let mut out = BTreeMap::new();
+    for (name, signer) in trust.signer {
+        let key: PublicKey = signer.key.parse().map_err(|e| CliError::Usage(format!("{TRUST}: {e}")))?;
+        out.insert(key, name);
+    }
+    Ok(out)
 }
 
 /// The id of the run that is meant: an id, a prefix, or `latest`.

@@ -16,7 +16,9 @@ use crate::diag::Diagnostic;
 use crate::engine::EngineError;
 use crate::fsio::FsError;
 use crate::plan::select::SelectError;
+use crate::remote::RemoteError;
 use crate::store::StoreError;
+use crate::store::moving::MoveError;
 
 /// Usage or manifest.
 pub(super) const USAGE: u8 = 1;
@@ -57,7 +59,9 @@ impl CliError {
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Format { .. } | StoreError::Busy(_) => Self::Usage(error.to_string()),
+            StoreError::Format { .. } | StoreError::Busy(_) | StoreError::Key { .. } => {
+                Self::Usage(error.to_string())
+            }
             other => Self::Infrastructure(other.to_string()),
         }
     }
@@ -66,6 +70,16 @@ impl From<StoreError> for CliError {
 impl From<FsError> for CliError {
     fn from(error: FsError) -> Self {
         Self::Infrastructure(error.explain())
+    }
+}
+
+impl From<MoveError> for CliError {
+    fn from(error: MoveError) -> Self {
+        match error {
+            MoveError::Store(error) => error.into(),
+            MoveError::Remote(RemoteError::Address { .. }) => Self::Usage(error.to_string()),
+            other => Self::Infrastructure(other.to_string()),
+        }
     }
 }
 

@@ -48,6 +48,7 @@ pub(super) fn status(command: &args::OneRun, store: Option<&Path>, out: &Out) ->
     let store = context::existing(store)?;
     let run = context::run_id(&store, &command.run)?;
     let view = RunView::read(&store, &run)?;
+    let tallies = view.tallies();
     let stages: Vec<Value> = view
         .stages
         .iter()
@@ -55,10 +56,9 @@ pub(super) fn status(command: &args::OneRun, store: Option<&Path>, out: &Out) ->
             let of = |id: &str| {
                 id == name || id.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('['))
             };
-            let done: Vec<_> = view.nodes.iter().filter(|n| of(&n.id)).collect();
-            let executed = done.iter().filter(|n| n.executed).count();
+            let tally = tallies.get(name.as_str()).copied().unwrap_or_default();
             json!({
-                "stage": name, "total": total, "executed": executed, "reused": done.len() - executed,
+                "stage": name, "total": total, "executed": tally.executed, "reused": tally.reused,
                 "failed": view.failed.iter().filter(|(id, ..)| of(id)).count(),
                 "blocked": view.blocked.iter().filter(|(id, _)| of(id)).count(),
             })
@@ -107,7 +107,8 @@ pub(super) fn show(command: &args::Show, store: Option<&Path>, out: &Out) -> Res
         id.split('[').next() == Some(stage)
             && wanted.iter().all(|(axis, value)| cell_of(id).get(axis) == Some(value))
     };
-    let fitting: Vec<&str> = view.nodes.iter().map(|n| n.id.as_str()).filter(|id| named(id)).collect();
+    let ids = view.ids(&store, Some(stage))?;
+    let fitting: Vec<&str> = ids.iter().map(String::as_str).filter(|id| named(id)).collect();
     if fitting.len() > 1 && !fitting.contains(&command.node.as_str()) {
         let some: Vec<&str> = fitting.iter().copied().take(5).collect();
         return Err(CliError::Usage(format!(
@@ -118,7 +119,9 @@ pub(super) fn show(command: &args::Show, store: Option<&Path>, out: &Out) -> Res
             if fitting.len() > some.len() { " ..." } else { "" }
         )));
     }
-    let Some(node) = view.nodes.iter().find(|n| named(&n.id)) else {
+    let exact = fitting.iter().find(|id| **id == command.node).or(fitting.first());
+    let node = exact.map_or(Ok(None), |id| view.node(&store, id))?;
+    let Some(node) = node else {
         if let Some((id, message, log)) = view.failed.iter().find(|(id, ..)| named(id)) {
             out.data(&format!("{id} failed: {message}\n"));
             if let Some(log) = log {
@@ -126,9 +129,9 @@ pub(super) fn show(command: &args::Show, store: Option<&Path>, out: &Out) -> Res
             }
             return Ok(0);
         }
-        let ids = view.nodes.iter().map(|n| n.id.as_str());
-        let hint = nearest(&command.node, ids)
-            .or_else(|| view.nodes.iter().map(|n| n.id.as_str()).find(|id| id.starts_with(stage)));
+        let ids = view.ids(&store, None)?;
+        let mut all = ids.iter().map(String::as_str);
+        let hint = nearest(&command.node, all.clone()).or_else(|| all.find(|id| id.starts_with(stage)));
         let hint = hint.map_or_else(String::new, |id| format!("; one of its nodes is `{id}`"));
         return Err(CliError::Usage(format!("run {run} has no node `{}`{hint}", command.node)));
     };

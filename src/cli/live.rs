@@ -82,9 +82,10 @@ pub(super) fn logs(command: &args::Logs, store: Option<&Path>, out: &Out) -> Res
             return Ok(0);
         }
         let view = RunView::read(&store, &run)?;
-        let done = view.nodes.iter().find(|n| n.id == node);
+        let done = view.node(&store, &node)?;
         let failed = view.failed.iter().rev().find(|(id, ..)| *id == node);
         let kept = done
+            .as_ref()
             .and_then(|n| n.record.part(crate::artifact::part::META))
             .or_else(|| failed.and_then(|(_, _, log)| *log));
         if let Some(digest) = kept {

@@ -10,12 +10,12 @@ use super::args::{self, GraphFormat};
 use super::context;
 use super::exit::CliError;
 use super::out::Out;
-use crate::engine::dry::{self, Action, Planned};
+use crate::engine::dry::{self, Action, Plan};
 use crate::engine::table::Table;
 use crate::engine::world::{self, World};
 use crate::plan::compiled::Compiled;
 use crate::plan::key::Reason;
-use crate::plan::select::select;
+use crate::plan::select::{below, select};
 use crate::store::Store;
 
 /// Nodes shown per stage before the rest is only counted.
@@ -25,53 +25,59 @@ fn dry(
     pipeline: &Arc<Compiled>,
     only: &[String],
     store: Option<&Path>,
-    json: bool,
-) -> Result<(Table, World, Option<Store>, Vec<Planned>), CliError> {
+    (json, all): (bool, bool),
+) -> Result<(Table, World, Plan), CliError> {
     let dir = context::store_dir(store, &pipeline.root);
-    let opened = Store::open_existing(&dir)?;
+    let there = dir.join("format").exists();
+    let opened = there.then(|| context::open(&dir, &pipeline.root, json)).transpose()?;
     let lock = context::lock(&pipeline.root, json)?;
     let digests = world::peek(pipeline, &context::corpora(&dir, true));
-    let world = World::new(pipeline, digests, lock.as_ref());
+    let cache = opened.as_ref().map(Store::cache);
+    let world = World::new(pipeline, digests, lock.as_ref(), cache.as_deref());
     let mut table = Table::new(Arc::clone(pipeline));
     let chosen = context::chosen(pipeline, &table.graph, only)?;
-    let planned = dry::plan(&mut table, &world, opened.as_ref(), chosen.as_deref())?;
-    Ok((table, world, opened, planned))
+    let planned = dry::plan(&mut table, &world, opened.as_ref(), chosen.as_deref(), all)?;
+    Ok((table, world, planned))
 }
 
 pub(super) fn plan(command: &args::Plan, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
     let pipeline = context::compiled(&command.pipeline, command.json, out)?;
-    let (_, world, _, planned) = dry(&pipeline, &command.only, store, command.json)?;
+    let (_, world, planned) = dry(&pipeline, &command.only, store, (command.json, command.json))?;
     if command.json {
-        out.json(&json!({ "nodes": planned }));
+        out.json(&json!({ "nodes": planned.nodes }));
         return Ok(0);
     }
-    let count = |action: Action| planned.iter().filter(|p| p.action == action).count();
+    let sum = |of: fn(&dry::Counts) -> usize| planned.stages.iter().map(of).sum::<usize>();
     let mut text = format!(
         "{} nodes: {} reuse, {} run, {} wait (their keys depend on nodes that must run first)\n",
-        planned.len(),
-        count(Action::Reuse),
-        count(Action::Run),
-        count(Action::Wait)
+        sum(dry::Counts::total),
+        sum(|c| c.reuse),
+        sum(|c| c.run),
+        sum(|c| c.wait)
     );
-    for stage in &pipeline.stages {
-        let nodes: Vec<&Planned> = planned.iter().filter(|p| p.stage == stage.name).collect();
-        if nodes.is_empty() {
+    let mut rest = planned.nodes.as_slice();
+    for (stage, counts) in pipeline.stages.iter().zip(&planned.stages) {
+        if counts.total() == 0 {
             continue;
         }
-        let by = |action: Action| nodes.iter().filter(|p| p.action == action).count();
         let _ = writeln!(
             text,
             "\n{} ({}): {} reuse, {} run, {} wait",
             stage.name,
             stage.kind(),
-            by(Action::Reuse),
-            by(Action::Run),
-            by(Action::Wait)
+            counts.reuse,
+            counts.run,
+            counts.wait
         );
-        let due: Vec<&&Planned> = nodes.iter().filter(|p| p.action != Action::Reuse).collect();
+        let (due, others) = rest.split_at(counts.run + counts.wait);
+        rest = others;
         for node in due.iter().take(SHOWN) {
             let word = if node.action == Action::Run { "run " } else { "wait" };
-            let _ = writeln!(text, "  {word} {}", node.id);
+            let price = node.usd.as_ref().map_or(String::new(), |usd| {
+                let again = if usd["respend"] == true { ", paid for before" } else { "" };
+                format!(" (at most {} USD{again})", usd["high"])
+            });
+            let _ = writeln!(text, "  {word} {}{price}", node.id);
             for reason in node.reasons.iter().take(3) {
                 let _ = writeln!(text, "       {}", in_words(reason));
             }
@@ -106,13 +112,14 @@ fn short(value: &Value) -> String {
 
 pub(super) fn why(command: &args::Why, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
     let pipeline = context::compiled(&command.pipeline, command.json, out)?;
-    let (table, world, _, planned) = dry(&pipeline, &[], store, command.json)?;
+    let (mut table, world, planned) = dry(&pipeline, &[], store, (command.json, true))?;
     let nodes = select(&pipeline, &table.graph, &command.node)?;
     let mut found = Vec::new();
     for index in nodes {
-        let Some(node) = planned.iter().find(|p| p.id == table.id(index)) else { continue };
+        let Some(node) = planned.nodes.get(index).filter(|p| p.node == index) else { continue };
         let recipe = table.keyed(index, &world).ok().map(|k| k.recipe);
-        let below: Vec<String> = downstream(&table, index);
+        let below: Vec<String> =
+            below(&table.graph, &[index]).into_iter().map(|node| table.id(node)).collect();
         found.push(json!({
             "id": node.id, "action": node.action, "reasons": node.reasons, "key": node.key,
             "recipe": recipe, "downstream": below
@@ -153,29 +160,13 @@ pub(super) fn why(command: &args::Why, store: Option<&Path>, out: &Out) -> Resul
     Ok(0)
 }
 
-fn downstream(table: &Table, node: usize) -> Vec<String> {
-    let mut seen = vec![false; table.graph.nodes.len()];
-    let mut stack: Vec<u32> = table.graph.nodes[node].dependents.clone();
-    while let Some(next) = stack.pop() {
-        if !std::mem::replace(&mut seen[next as usize], true) {
-            stack.extend(&table.graph.nodes[next as usize].dependents);
-        }
-    }
-    (0..seen.len()).filter(|i| seen[*i]).map(|i| table.id(i)).collect()
-}
-
 pub(super) fn graph(command: &args::Graph, out: &Out) -> Result<u8, CliError> {
     let pipeline = context::compiled(&command.pipeline, false, out)?;
     let (names, edges): (Vec<String>, Vec<(usize, usize)>) = if command.nodes {
         let table = Table::new(Arc::clone(&pipeline));
-        let names = (0..table.graph.nodes.len()).map(|n| table.id(n)).collect();
-        let edges = table
-            .graph
-            .nodes
-            .iter()
-            .enumerate()
-            .flat_map(|(to, node)| node.needs.iter().flatten().map(move |from| (*from as usize, to)))
-            .collect();
+        let nodes = 0..table.graph.len();
+        let names = nodes.clone().map(|n| table.id(n)).collect();
+        let edges = nodes.flat_map(|to| table.graph.ups(to).map(move |from| (from as usize, to))).collect();
         (names, edges)
     } else {
         let names = pipeline

@@ -59,10 +59,10 @@ impl<'a> Progress<'a> {
             Event::Corpus { repo, origin, .. } if !self.quiet => {
                 self.say(&format!("corpus {repo}: {origin}"));
             }
-            Event::Reused { stage, nodes } => {
+            Event::Reused { stage, count, .. } => {
                 if let Some(line) = self.line(stage) {
-                    line.done += nodes.len() as u64;
-                    line.reused += nodes.len() as u64;
+                    line.done += count;
+                    line.reused += count;
                 }
                 self.refresh(stage);
             }

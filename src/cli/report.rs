@@ -21,14 +21,14 @@ pub(super) fn report(command: &args::Report, store: Option<&Path>, out: &Out) ->
         out.data(&view.rows(&store)?);
         return Ok(0);
     }
-    let whole = view.report(&store)?;
-    if command.json {
-        out.data(&report::json(&whole, command.stable));
-    } else if command.markdown {
+    if command.json || (command.stable && !command.markdown) {
+        out.data(&report::json(&view.report(&store)?, command.stable));
+        return Ok(0);
+    }
+    let whole = view.summary(&store)?;
+    if command.markdown {
         let text = report::markdown(&whole).map_err(|e| CliError::Infrastructure(e.to_string()))?;
         out.data(&text);
-    } else if command.stable {
-        out.data(&report::json(&whole, true));
     } else {
         out.data(&report::terminal(&whole, style(out)));
         out.data(&troubles(&whole));
@@ -43,7 +43,7 @@ fn style(out: &Out) -> Style {
 /// The report on the screen after a run.
 pub(super) fn after_run(store: &Store, run: &str, out: &Out) -> Result<(), CliError> {
     let view = RunView::read(store, run)?;
-    let whole = view.report(store)?;
+    let whole = view.summary(store)?;
     let aggregated = whole["result"]["arms"].as_array().is_some_and(|arms| !arms.is_empty());
     if aggregated {
         out.data(&report::terminal(&whole, style(out)));

@@ -17,7 +17,7 @@ use super::progress::Progress;
 use super::{report, trust};
 use crate::clock::{Clock, Stopwatch};
 use crate::corpus::Corpus;
-use crate::engine::table::{Status, Table};
+use crate::engine::table::Table;
 use crate::engine::world::{self, World};
 use crate::engine::{self, EngineError, Options, Summary};
 use crate::event::{Counts, Event, RunState};
@@ -61,7 +61,7 @@ pub(super) fn run(command: &args::Run, store: Option<&Path>, out: &Out) -> Resul
 fn run_or_fail(command: &args::Run, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
     let pipeline = context::compiled(&command.pipeline, command.json, out)?;
     let dir = context::store_dir(store, &pipeline.root);
-    let store = Arc::new(Store::open(&dir)?);
+    let store = Arc::new(context::open(&dir, &pipeline.root, command.json)?);
     trust::ensure(&pipeline, &dir, command.trust, out)?;
     let asked = Asked {
         only: &command.only,
@@ -90,7 +90,7 @@ fn run_or_fail(command: &args::Run, store: Option<&Path>, out: &Out) -> Result<u
 pub(super) fn replay(command: &args::Replay, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
     let pipeline = context::compiled(&command.pipeline, command.json, out)?;
     let dir = context::store_dir(store, &pipeline.root);
-    let store = Arc::new(Store::open(&dir)?);
+    let store = Arc::new(context::open(&dir, &pipeline.root, command.json)?);
     trust::ensure(&pipeline, &dir, command.trust, out)?;
     let selector = vec![command.node.clone()];
     let asked = Asked {
@@ -111,7 +111,7 @@ pub(super) fn replay(command: &args::Replay, store: Option<&Path>, out: &Out) ->
     let (run, mut ended) = execute(&pipeline, &store, &asked, out)?;
     let view = RunView::read(&store, &run)?;
     let mut compared = Vec::new();
-    for node in view.nodes.iter().filter(|n| n.executed) {
+    for node in &view.executed(&store)? {
         let first = store.hit(&node.record.key)?;
         let differing: Vec<&String> = node
             .record
@@ -159,7 +159,7 @@ fn execute(
     let chosen = context::chosen(pipeline, &table.graph, asked.only)?;
     let again = selected(pipeline, &table, asked.again)?;
     if asked.locked {
-        let unlocked = World::new(pipeline, BTreeMap::new(), lock.as_ref()).unlocked;
+        let unlocked = World::new(pipeline, BTreeMap::new(), lock.as_ref(), None).unlocked;
         if !unlocked.is_empty() {
             return Err(CliError::Usage(format!(
                 "--locked: {} has no entry for {}; run `proofline lock`",
@@ -180,6 +180,7 @@ fn execute(
         path: pipeline.path.clone(),
         params: pipeline.params.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
         stages,
+        kinds: pipeline.stages.iter().map(|stage| stage.kind().to_owned()).collect(),
         arms: pipeline.arms.iter().map(|a| a.name.clone()).collect(),
         pid: std::process::id(),
         host: host(),
@@ -229,7 +230,8 @@ fn work(
     progress: &mut Progress<'_>,
 ) -> Result<Summary, EngineError> {
     let internal = |e: std::io::Error| EngineError::Internal(e.to_string());
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(internal)?;
+    // One thread waits for everything; work that takes the processor has threads of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(internal)?;
     let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
     // From here on a signal ends the run in order, whatever it is doing.
     runtime.block_on(async { watch_signals(&stop, &kill) }).map_err(internal)?;
@@ -242,7 +244,7 @@ fn work(
         progress.event(&event);
     }
     let digests = corpora.iter().map(|(name, c)| (name.clone(), c.digest)).collect();
-    let world = World::new(pipeline, digests, lock);
+    let world = World::new(pipeline, digests, lock, Some(&store.cache()));
     for arm in &world.unlocked {
         let message =
             format!("server `{arm}` is unlocked: its identity is the version that its preset states");
@@ -313,12 +315,13 @@ fn verdict(
     allow_errors: bool,
 ) -> Result<(Vec<Value>, u8), CliError> {
     let mut result = json!({});
-    for (node, status) in summary.table.status.iter().enumerate() {
-        let stage = &pipeline.stages[summary.table.graph.nodes[node].stage];
-        if let (Status::Done(record), "aggregate") = (status, stage.kind())
-            && let Some(digest) = record.part(crate::artifact::part::RESULT)
+    let table = &summary.table;
+    let aggregates = pipeline.stages.iter().enumerate().filter(|(_, stage)| stage.kind() == "aggregate");
+    for node in aggregates.flat_map(|(stage, _)| table.graph.of_stage(stage)) {
+        if let Some(part) =
+            table.parts(node).and_then(|mut parts| parts.remove(crate::artifact::part::RESULT))
         {
-            result = serde_json::from_slice(&store.get(&digest)?).unwrap_or_default();
+            result = serde_json::from_slice(&store.get(&part.digest)?).unwrap_or_default();
             break;
         }
     }

@@ -50,6 +50,13 @@ impl Place {
     /// the end or inside a character are moved back to one that exists.
     #[must_use]
     pub fn new(path: &str, text: &str, start: usize, end: usize) -> Self {
+        Self::in_lines(path, text, &line_starts(text), start, end)
+    }
+
+    /// [`Self::new`] for a text whose [`line_starts`] are known: many places of one
+    /// file cost no pass over it each.
+    #[must_use]
+    pub fn in_lines(path: &str, text: &str, lines: &[usize], start: usize, end: usize) -> Self {
         let mut start = start.min(text.len());
         while !text.is_char_boundary(start) {
             start -= 1;
@@ -58,12 +65,12 @@ impl Place {
         while !text.is_char_boundary(end) {
             end -= 1;
         }
-        let before = &text[..start];
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let line = lines.partition_point(|first| *first <= start).max(1);
+        let line_start = lines.get(line - 1).copied().unwrap_or(0);
         Self {
             path: path.to_owned(),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
+            line,
+            column: text[line_start..start].chars().count() + 1,
             start,
             end: end.max(start),
             excerpt: excerpt(text, line_start),
@@ -81,6 +88,12 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.path, self.line, self.column)
     }
+}
+
+/// Byte offsets at which the lines of a text begin, the first at 0.
+#[must_use]
+pub fn line_starts(text: &str) -> Vec<usize> {
+    std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
 }
 
 fn excerpt(text: &str, start: usize) -> Option<Excerpt> {

@@ -7,14 +7,18 @@
 //! the sleeper from publishing it when it wakes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use super::EngineError;
+use super::run::Dispatcher;
+use super::table::Status;
 use crate::clock::Stopwatch;
 use crate::digest::Digest;
 use crate::event::Event;
-use crate::plan::key::Keyed;
+use crate::manifest::pipeline::Effect;
 use crate::store::journal::Journal;
-use crate::store::{Store, StoreError};
+use crate::store::{Record, Store, StoreError};
 
 /// Nodes that are waited for.
 pub(super) struct Abroad {
@@ -30,7 +34,6 @@ pub(super) struct Abroad {
 pub(super) struct Foreign {
     pub(super) node: usize,
     pub(super) key: Digest,
-    pub(super) keyed: Option<Keyed>,
     pub(super) since: Stopwatch,
 }
 
@@ -68,6 +71,65 @@ impl Abroad {
             }
         }
         Ok(silent)
+    }
+}
+
+impl Dispatcher<'_> {
+    /// Leaves a node to the run that works on it.
+    pub(super) fn send_abroad(&mut self, node: usize, key: Digest) {
+        let id = self.table.id(node);
+        self.tell(Event::Abroad { node: id });
+        self.abroad.nodes.push(Foreign { node, key, since: Stopwatch::start() });
+    }
+
+    /// Leaves a node that was begun here to somebody else.
+    pub(super) fn again_abroad(&mut self, node: usize) {
+        let Some(key) = self.table.key(node) else { return };
+        self.store.release(&key);
+        self.table.status[node] = Status::Due;
+        self.abroad.nodes.push(Foreign { node, key, since: Stopwatch::start() });
+    }
+
+    /// Takes what other runs have finished, and goes on with what they gave up.
+    pub(super) fn look_abroad(&mut self) -> Result<(), EngineError> {
+        let version = self.store.version()?;
+        let changed = version != self.abroad.seen;
+        self.abroad.seen = version;
+        for foreign in std::mem::take(&mut self.abroad.nodes) {
+            if changed && let Some(record) = self.store.hit(&foreign.key)? {
+                self.arrive(foreign.node, Arc::new(record));
+                continue;
+            }
+            let free = self.store.try_lease(&foreign.key, self.journal.run(), true)?;
+            if free {
+                self.store.release(&foreign.key);
+            } else if !self.may_take_over(&foreign)? {
+                self.abroad.nodes.push(foreign);
+                continue;
+            } else {
+                self.store.fence_off(&foreign.key, self.journal.run())?;
+            }
+            self.schedule.push(foreign.node, self.chains[foreign.node]);
+        }
+        Ok(())
+    }
+
+    /// Whether a node may be taken from a run that gives no sign of life: never a paid one.
+    pub(super) fn may_take_over(&mut self, foreign: &Foreign) -> Result<bool, StoreError> {
+        let stage = self.table.graph.stage(foreign.node);
+        let free = self.table.pipeline.stages[stage].effect != Effect::Paid;
+        Ok(free
+            && foreign.since.elapsed() > self.abroad.takeover
+            && self.abroad.is_silent(&self.store, &foreign.key, self.journal.run())?)
+    }
+
+    /// A node has got the record of another run.
+    pub(super) fn arrive(&mut self, node: usize, record: Arc<Record>) {
+        self.in_flight.remove(&record.key);
+        for twin in self.waiting_for.remove(&node).unwrap_or_default() {
+            self.reuse(twin, Arc::clone(&record));
+        }
+        self.reuse(node, record);
     }
 }
 

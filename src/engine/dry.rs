@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::EngineError;
 use super::table::{Status, Table};
 use super::world::World;
-use crate::plan::key::{NoRecipe, Reason, differences};
+use crate::manifest::pipeline::Effect;
+use crate::plan::key::{Keyed, NoRecipe, Reason, differences};
 use crate::store::{Outcome, Store};
 
 /// What would become of a node.
@@ -26,6 +27,9 @@ pub enum Action {
 /// A node of a dry run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Planned {
+    /// Index of the node.
+    #[serde(skip)]
+    pub node: usize,
     /// Node id.
     pub id: String,
     /// Stage.
@@ -43,7 +47,36 @@ pub struct Planned {
     pub key: Option<crate::digest::Digest>,
 }
 
-/// Plans all nodes, or those that `chosen` flags.
+/// What would become of the nodes of one stage.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Nodes that reuse.
+    pub reuse: usize,
+    /// Nodes that run.
+    pub run: usize,
+    /// Nodes that wait.
+    pub wait: usize,
+}
+
+impl Counts {
+    /// All nodes.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.reuse + self.run + self.wait
+    }
+}
+
+/// A dry run.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Per stage.
+    pub stages: Vec<Counts>,
+    /// Nodes, in order: all, or those that do not reuse.
+    pub nodes: Vec<Planned>,
+}
+
+/// Plans all nodes, or those that `chosen` flags. The plan lists those that
+/// reuse only where `all` are wanted.
 ///
 /// # Errors
 /// When the store can't be read.
@@ -52,60 +85,127 @@ pub fn plan(
     world: &World,
     store: Option<&Store>,
     chosen: Option<&[bool]>,
-) -> Result<Vec<Planned>, EngineError> {
-    let mut out = Vec::with_capacity(table.graph.nodes.len());
-    for node in 0..table.graph.nodes.len() {
-        if chosen.is_some_and(|flags| !flags[node]) {
-            table.status[node] = Status::Skipped;
-            continue;
+    all: bool,
+) -> Result<Plan, EngineError> {
+    if let Some(store) = store {
+        table.recall(world, store, &[])?;
+    }
+    let mut out = Plan { stages: vec![Counts::default(); table.pipeline.stages.len()], nodes: Vec::new() };
+    for stage in 0..table.pipeline.stages.len() {
+        let nodes: Vec<usize> = table.graph.of_stage(stage).collect();
+        for some in nodes.chunks(WAVE) {
+            wave(table, world, store, (chosen, all), some, &mut out)?;
         }
-        let id = table.id(node);
-        let stage = table.pipeline.stages[table.graph.nodes[node].stage].name.clone();
-        let cell = table.graph.cell(&table.pipeline, node);
-        let (action, reasons) = one(table, node, &id, world, store)?;
-        table.status[node] = match action {
-            Action::Run => Status::Due,
-            Action::Wait => Status::Waiting,
-            Action::Reuse => std::mem::take(&mut table.status[node]),
-        };
-        out.push(Planned { id, stage, cell, action, reasons, usd: None, key: table.keys[node] });
     }
     Ok(out)
 }
 
-fn one(
+/// Nodes that are keyed and looked up together.
+const WAVE: usize = 256;
+
+/// Plans some nodes of one stage, none of which reads another.
+fn wave(
     table: &mut Table,
-    node: usize,
-    id: &str,
     world: &World,
     store: Option<&Store>,
-) -> Result<(Action, Vec<Reason>), EngineError> {
-    let keyed = match table.keyed(node, world) {
-        Ok(keyed) => keyed,
-        Err(NoRecipe::Wait(what)) => {
-            let seen = match store {
-                Some(store) => store.newest_of_cell(&table.pipeline.name, id)?.is_some(),
-                None => false,
-            };
-            if !seen {
-                return Ok((Action::Wait, vec![Reason::new_node()]));
-            }
-            let reason =
-                Reason { field: format!("needs.{what}"), old: Value::Null, new: json!("to be run first") };
-            return Ok((Action::Wait, vec![reason]));
-        }
-        Err(NoRecipe::Impossible(why)) => {
-            let reason = Reason { field: "recipe".to_owned(), old: Value::Null, new: json!(why) };
-            return Ok((Action::Run, vec![reason]));
-        }
-    };
-    table.keys[node] = Some(keyed.key);
-    let Some(store) = store else { return Ok((Action::Run, vec![Reason::new_node()])) };
-    if let Some(record) = store.hit(&keyed.key)? {
-        table.status[node] = Status::Done(std::sync::Arc::new(record));
-        return Ok((Action::Reuse, Vec::new()));
+    (chosen, all): (Option<&[bool]>, bool),
+    nodes: &[usize],
+    out: &mut Plan,
+) -> Result<(), EngineError> {
+    let mut keyed: Vec<Option<Result<Keyed, NoRecipe>>> = Vec::with_capacity(nodes.len());
+    let mut keys = Vec::new();
+    for node in nodes.iter().copied() {
+        let wanted = chosen.is_none_or(|flags| flags[node]);
+        let one = (wanted && table.is_touched(node)).then(|| table.keyed(node, world));
+        keys.extend(one.iter().flatten().map(|keyed| keyed.key));
+        keyed.push(one);
     }
-    Ok((Action::Run, why(store, &table.pipeline.name, id, &keyed.key, &keyed.recipe)?))
+    let mut hits = match store {
+        Some(store) => table.look_up(&keys, store)?.into_iter(),
+        None => Vec::new().into_iter(),
+    };
+    for (node, one) in nodes.iter().copied().zip(keyed) {
+        if chosen.is_some_and(|flags| !flags[node]) {
+            table.status[node] = Status::Skipped;
+            table.touch_below(node);
+            continue;
+        }
+        let (status, action, reasons) = match (one, store) {
+            (None, _) => {
+                (Status::Kept(u32::try_from(node).unwrap_or(u32::MAX)), Action::Reuse, Vec::new())
+            }
+            (Some(Ok(_)), None) => (Status::Due, Action::Run, vec![Reason::new_node()]),
+            (Some(Ok(keyed)), Some(store)) => {
+                if let Some(status) = hits.next().flatten() {
+                    (status, Action::Reuse, Vec::new())
+                } else {
+                    let id = table.id(node);
+                    let reasons = why(store, &table.pipeline.name, &id, &keyed.key, &keyed.recipe)?;
+                    (Status::Due, Action::Run, reasons)
+                }
+            }
+            (Some(Err(NoRecipe::Wait(what))), store) => {
+                (Status::Waiting, Action::Wait, vec![waits(table, node, &what, store)?])
+            }
+            (Some(Err(NoRecipe::Impossible(why))), _) => {
+                let reason = Reason { field: "recipe".to_owned(), old: Value::Null, new: json!(why) };
+                (Status::Due, Action::Run, vec![reason])
+            }
+        };
+        table.status[node] = status;
+        table.touch_below(node);
+        let stage = table.graph.stage(node);
+        let counts = &mut out.stages[stage];
+        match action {
+            Action::Reuse => counts.reuse += 1,
+            Action::Run => counts.run += 1,
+            Action::Wait => counts.wait += 1,
+        }
+        let usd = price(table, node, action, store)?;
+        if all || action != Action::Reuse {
+            out.nodes.push(Planned {
+                node,
+                id: table.id(node),
+                stage: table.pipeline.stages[stage].name.clone(),
+                cell: table.graph.cell(&table.pipeline, node),
+                action,
+                reasons,
+                usd,
+                key: table.key(node),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What a paid node that does not reuse may cost, and whether it has been paid for before.
+fn price(
+    table: &Table,
+    node: usize,
+    action: Action,
+    store: Option<&Store>,
+) -> Result<Option<Value>, EngineError> {
+    let stage = &table.pipeline.stages[table.graph.stage(node)];
+    if action == Action::Reuse || stage.effect != Effect::Paid {
+        return Ok(None);
+    }
+    let before = match store {
+        Some(store) => store.paid_of_cell(&table.pipeline.name, &table.id(node))?,
+        None => None,
+    };
+    Ok(Some(json!({ "low": 0, "high": stage.limits.usd, "respend": before.is_some() })))
+}
+
+/// Why a node waits for `what`.
+fn waits(table: &Table, node: usize, what: &str, store: Option<&Store>) -> Result<Reason, EngineError> {
+    let seen = match store {
+        Some(store) => store.newest_of_cell(&table.pipeline.name, &table.id(node))?.is_some(),
+        None => false,
+    };
+    if !seen {
+        return Ok(Reason::new_node());
+    }
+    Ok(Reason { field: format!("needs.{what}"), old: Value::Null, new: json!("to be run first") })
 }
 
 /// Why a node whose key has no artifact must run: what differs from the
@@ -123,7 +223,7 @@ pub fn why(
     if let Some(attempt) = store.newest_attempt(key)? {
         let old = match attempt.outcome {
             Outcome::Error => "error",
-            Outcome::Done => "broken",
+            Outcome::Done => store.refusal(&attempt.digest())?.unwrap_or("broken"),
         };
         return Ok(vec![Reason { field: "state".to_owned(), old: json!(old), new: Value::Null }]);
     }

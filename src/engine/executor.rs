@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::paid::{self, Purse, Way};
 use crate::event::Event;
-use crate::fsio::{FsError, Scratch};
+use crate::fsio::{self, FsError, Scratch};
 use crate::fsio::slot::{Lent, Slots};
 use crate::manifest::pipeline::{Backoff, Cause, Effect, Retry};
 use crate::process::{self, End};
@@ -286,6 +286,8 @@ async fn reserve(task: &Task, attempt: u32) -> Result<Option<Entry>, Stop> {
         why: None,
     };
     let started = reserved.then(Spend::Started, reserved.at);
+    // The folder is there before anything is announced: one without a lock proves that nothing was started.
+    fsio::create_dir(&paid::folder(&task.store, &started)).map_err(|e| Stop::Failed(Failure::from(e)))?;
     match enter(task, vec![reserved, started.clone()], purse.caps).await {
         Ok(()) => Ok(Some(started)),
         Err(StoreError::Fenced(_)) => Err(Stop::Later),

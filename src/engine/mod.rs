@@ -6,9 +6,12 @@
 
 mod abroad;
 pub mod dry;
+mod ending;
 mod executor;
+mod memo;
 mod orphans;
 mod paid;
+mod remember;
 pub mod run;
 mod schedule;
 pub mod table;
@@ -18,6 +21,7 @@ use crate::corpus::CorpusError;
 use crate::store::StoreError;
 
 pub use orphans::{end_orphans, remove_leftovers};
+pub use paid::still_runs;
 pub use run::{Options, Summary, run};
 
 /// What keeps a run from taking place or from going on.

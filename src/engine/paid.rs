@@ -7,14 +7,21 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use serde_json::Value;
+
+use super::EngineError;
+use super::run::Dispatcher;
 use crate::clock::Clock;
 use crate::digest::Digest;
+use crate::event::Event;
 use crate::fsio;
-use crate::manifest::pipeline::Unknown;
+use crate::manifest::pipeline::{Respend, Unknown};
+use crate::plan::key::{Keyed, differences};
 use crate::process::{EXIT_FILE, End, LOCK_FILE};
 use crate::store::ledger::{Caps, Entry, Spend};
-use crate::store::{Store, StoreError};
+use crate::store::{Publication, Record, Store, StoreError};
 
 /// What buying a node takes.
 #[derive(Clone, Debug)]
@@ -69,6 +76,7 @@ pub(super) fn way(
                     return Ok(Way::Later);
                 }
                 match end_of(&folder) {
+                    None if was_never_started(&folder)? => close(store, &entry, Spend::Void, clock)?,
                     Some(end) if end.never => close(store, &entry, Spend::Void, clock)?,
                     Some(end) if end.code == Some(0) && !end.timed_out => return Ok(Way::Adopt(entry)),
                     // It failed on its own: spent, and nothing to be had from it.
@@ -116,8 +124,80 @@ fn is_looked_after(folder: &Path) -> bool {
     File::open(folder.join(LOCK_FILE)).is_ok_and(|file| file.try_lock_shared().is_err())
 }
 
+/// Whether nothing was ever started for an attempt, and never will be: its
+/// supervisor locks a file in the folder before anything else, and can't once
+/// the folder has another name.
+fn was_never_started(folder: &Path) -> Result<bool, StoreError> {
+    if !folder.is_dir() || folder.join(LOCK_FILE).exists() {
+        return Ok(false);
+    }
+    let aside = folder.with_extension("void");
+    fsio::rename(folder, &aside)?;
+    // It may have come in between.
+    let started = aside.join(LOCK_FILE).exists();
+    if started {
+        fsio::rename(&aside, folder)?;
+    } else {
+        fsio::remove_dir(&aside)?;
+    }
+    Ok(!started)
+}
+
+/// Whether an attempt of the ledger still runs under a supervisor.
+#[must_use]
+pub fn still_runs(store: &Store, entry: &Entry) -> bool {
+    is_looked_after(&folder(store, entry))
+}
+
 /// How an attempt ended, as its supervisor wrote it down.
 pub(super) fn end_of(folder: &Path) -> Option<End> {
     let bytes = fsio::read_limited(&folder.join(EXIT_FILE), 1 << 20).ok()?;
     serde_json::from_slice(&bytes).ok()
+}
+
+impl Dispatcher<'_> {
+    /// Whether a paid node has an answer that was made from another recipe and
+    /// is not to be bought again: it is accepted for this one, or the node is held.
+    pub(super) fn is_answered(&mut self, node: usize, fresh: &Record, keyed: &Keyed) -> Result<bool, EngineError> {
+        let allowed = self.options.respend.contains(&node)
+            || self.table.pipeline.paid.respend == Respend::WithinBudget;
+        let accept = self.options.accept.contains(&node);
+        let Some(old) = self.store.paid_of_cell(&fresh.pipeline, &fresh.node)?.filter(|_| accept || !allowed)
+        else {
+            return Ok(false);
+        };
+        if accept {
+            let record = Record {
+                parts: old.parts.clone(),
+                used: old.used.clone(),
+                machine: old.machine.clone(),
+                started: old.started,
+                ended: self.options.clock.now_ms(),
+                blessed: Some(self.options.why.clone()),
+                usd: old.usd.clone(),
+                ..fresh.clone()
+            };
+            let recipe = keyed.canonical.clone().into_bytes();
+            let batch = vec![Publication { record, recipe, parts: Vec::new(), ledger: None }];
+            let published = self.store.publish(batch)?.pop().filter(|p| p.accepted);
+            self.store.release(&fresh.key);
+            if let Some(published) = published {
+                let message = format!("`{}`: an earlier answer is accepted: {}", fresh.node, self.options.why);
+                self.tell(Event::Note { message });
+                self.arrive(node, Arc::new(published.record));
+            }
+            return Ok(true);
+        }
+        let before: Value = serde_json::from_slice(&self.store.get(&old.recipe)?).unwrap_or_default();
+        let fields: Vec<String> = differences(&before, &keyed.recipe).into_iter().map(|r| r.field).collect();
+        let (id, usd) = (&fresh.node, old.usd.as_deref().unwrap_or("?"));
+        let why = format!(
+            "it has an answer that cost {usd} USD, made from another recipe ({} differ); \
+             buy it again with `--respend '{id}'`, or keep the old one with `--accept '{id}' --why TEXT`",
+            fields.join(", ")
+        );
+        self.tell(Event::Held { node: id.clone(), why });
+        self.undone(node);
+        Ok(true)
+    }
 }

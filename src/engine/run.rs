@@ -1,38 +1,46 @@
 //! The dispatcher: one task that owns scheduling, the journal and the signals.
 
+mod settle;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval as every};
 use tokio_util::sync::CancellationToken;
 
 use super::EngineError;
-use super::abroad::{Abroad, Foreign};
-use super::executor::{self, Ended, Message, Place, Stop, Task};
+use super::abroad::Abroad;
+use super::ending::{Publishing, published};
+use super::executor::{self, Ended, Message, Task};
 use super::paid::Purse;
 use super::schedule::{Schedule, Wants};
-use super::table::{Status, Table};
+use super::table::Table;
 use super::world::World;
 use crate::clock::{Clock, Stopwatch};
 use crate::corpus::Corpus;
 use crate::digest::Digest;
 use crate::event::{Counts, Event, RunState};
 use crate::fsio::slot::{Lent, Slots};
-use crate::manifest::pipeline::{Effect, Respend};
+use crate::manifest::pipeline::Effect;
 use crate::plan::compiled::Work;
-use crate::plan::key::{Keyed, NoRecipe, differences};
+use crate::plan::key::Keyed;
 use crate::process::Supervisors;
-use crate::stage::{Failure, Job};
-use crate::store::journal::{self, JournalWriter};
+use crate::stage::Job;
+use crate::store::journal::JournalWriter;
 use crate::store::ledger::Caps;
-use crate::store::{Outcome, Publication, Published, Record, Store, StoreError};
+use crate::store::{Outcome, Record, Store};
 
 /// Pause between two looks at what other runs have done.
 const ABROAD: Duration = Duration::from_millis(50);
+/// Nodes that end within this time are published together.
+pub(super) const GROUP: Duration = Duration::from_millis(5);
+/// So many are published although more may soon end.
+pub(super) const MANY_ENDED: usize = 32;
+/// How long an event may take to be seen by others.
+const SOON: Duration = Duration::from_millis(20);
 /// Pause between two signs of life.
 const BEAT: Duration = Duration::from_millis(500);
 
@@ -86,7 +94,7 @@ pub struct Summary {
 /// # Errors
 /// When the store fails; what had been published stays.
 pub async fn run(
-    table: Table,
+    mut table: Table,
     world: World,
     store: Arc<Store>,
     corpora: Arc<BTreeMap<String, Corpus>>,
@@ -95,15 +103,12 @@ pub async fn run(
     listen: &mut (dyn FnMut(&Event) + Send),
 ) -> Result<Summary, EngineError> {
     let (send, receive) = unbounded_channel();
-    let chains = table.graph.chains();
+    let version = store.version()?;
+    table.recall(&world, &store, &options.again)?;
+    let open = (0..table.graph.len()).any(|node| table.is_open(node));
+    let chains = if open { table.graph.chains() } else { Vec::new() };
     let pools = table.pipeline.pools.iter().map(|(n, p)| (n.clone(), p.clone()));
     let schedule = Schedule::new(options.jobs, pools);
-    let pending: Vec<u32> = table
-        .graph
-        .nodes
-        .iter()
-        .map(|node| u32::try_from(node.needs.iter().map(Vec::len).sum::<usize>()).unwrap_or(u32::MAX))
-        .collect();
     let supervisors = Arc::new(Supervisors::new(&options.exe));
     let slots = Arc::new(Slots::new(&store.tmp(), journal.run()));
     let abroad = Abroad::new(options.takeover);
@@ -119,85 +124,88 @@ pub async fn run(
         supervisors,
         slots,
         abroad,
+        version,
         publishing: None,
         schedule,
         chains,
-        pending,
+        pending: Vec::new(),
         ready: Vec::new(),
         keyed: HashMap::new(),
         in_flight: HashMap::new(),
         waiting_for: HashMap::new(),
         reused: BTreeMap::new(),
+        begun: false,
         counts: Counts::default(),
         ended: Vec::new(),
+        ended_since: Stopwatch::start(),
         halted: false,
     };
     dispatcher.go(receive).await
 }
 
-/// A batch on its way into the store, with its nodes and their wall-clock times.
-struct Publishing {
-    task: JoinHandle<Result<Vec<Published>, StoreError>>,
-    nodes: Vec<(usize, u64)>,
-}
-
-struct Dispatcher<'a> {
-    table: Table,
-    world: World,
-    store: Arc<Store>,
-    corpora: Arc<BTreeMap<String, Corpus>>,
-    journal: &'a mut JournalWriter,
-    options: Options,
-    listen: &'a mut (dyn FnMut(&Event) + Send),
-    send: UnboundedSender<Message>,
-    supervisors: Arc<Supervisors>,
-    slots: Arc<Slots>,
+/// The one who schedules: owns the journal, the signals and all that is known of nodes.
+pub(super) struct Dispatcher<'a> {
+    pub(super) table: Table,
+    pub(super) world: World,
+    pub(super) store: Arc<Store>,
+    pub(super) corpora: Arc<BTreeMap<String, Corpus>>,
+    pub(super) journal: &'a mut JournalWriter,
+    pub(super) options: Options,
+    pub(super) listen: &'a mut (dyn FnMut(&Event) + Send),
+    pub(super) send: UnboundedSender<Message>,
+    pub(super) supervisors: Arc<Supervisors>,
+    pub(super) slots: Arc<Slots>,
     /// Nodes on which other runs work.
-    abroad: Abroad,
+    pub(super) abroad: Abroad,
+    /// Version of the index before anything was looked up.
+    pub(super) version: i64,
     /// What is being published.
-    publishing: Option<Publishing>,
-    schedule: Schedule,
-    chains: Vec<u32>,
-    /// Per node: needs that have not ended yet.
-    pending: Vec<u32>,
+    pub(super) publishing: Option<Publishing>,
+    pub(super) schedule: Schedule,
+    pub(super) chains: Vec<u32>,
+    /// Per node: needs that are open and have not ended yet.
+    pub(super) pending: Vec<u32>,
     /// Nodes all of whose needs have ended.
-    ready: Vec<usize>,
-    /// Recipes of nodes in the queue, and the version of the index at which they had no artifact.
-    keyed: HashMap<usize, (Keyed, i64)>,
+    pub(super) ready: Vec<usize>,
+    /// Recipes of some nodes in the queue; those of all would take much memory, so the others
+    /// are made once more.
+    pub(super) keyed: HashMap<usize, Keyed>,
     /// Key of what runs, and the node that runs it.
-    in_flight: HashMap<Digest, usize>,
+    pub(super) in_flight: HashMap<Digest, usize>,
     /// Nodes that wait for another node of the same key.
-    waiting_for: HashMap<usize, Vec<usize>>,
+    pub(super) waiting_for: HashMap<usize, Vec<usize>>,
     /// Reused nodes that are not in the journal yet, by stage.
-    reused: BTreeMap<usize, Vec<(String, Digest)>>,
-    counts: Counts,
+    pub(super) reused: BTreeMap<usize, Vec<usize>>,
+    /// What was reused before the first node started is in the journal.
+    pub(super) begun: bool,
+    pub(super) counts: Counts,
     /// Ended nodes that are not published yet.
-    ended: Vec<Ended>,
+    pub(super) ended: Vec<Ended>,
+    /// Since when there are some.
+    pub(super) ended_since: Stopwatch,
     /// Nothing more is taken: a failure without `keep_going`, or a signal.
-    halted: bool,
+    pub(super) halted: bool,
 }
 
 impl Dispatcher<'_> {
     async fn go(mut self, mut receive: UnboundedReceiver<Message>) -> Result<Summary, EngineError> {
-        self.counts.total = self.table.graph.nodes.len() as u64;
+        self.counts.total = self.table.graph.len() as u64;
         if let Some(chosen) = &self.options.chosen {
             self.counts.total = chosen.iter().filter(|c| **c).count() as u64;
         }
-        for node in (0..self.table.graph.nodes.len()).rev() {
-            if self.pending[node] == 0 {
-                self.ready.push(node);
-            }
-        }
+        self.begin();
         let (mut stopped, mut killed) = (false, false);
+        // Of their own pace, however much happens in between.
+        let (mut beats, mut looks) = (interval(BEAT), interval(ABROAD));
         loop {
             self.settle_ready()?;
             // For those who look on; what must be durable is synced with a publication.
-            self.journal.write()?;
+            self.journal.write_soon()?;
             // A signal may have come before there was anything to run.
             self.halted |= self.options.stop.is_cancelled();
             self.start_nodes()?;
             self.publish();
-            let idle = self.schedule.running() == 0 && self.publishing.is_none();
+            let idle = self.schedule.running() == 0 && self.publishing.is_none() && self.ended.is_empty();
             if idle && (self.halted || (self.schedule.waiting() == 0 && self.abroad.is_empty())) {
                 break;
             }
@@ -215,8 +223,10 @@ impl Dispatcher<'_> {
                     self.fail_ended()?;
                 }
                 published = published(&mut self.publishing) => self.finish_all(published?)?,
-                () = tokio::time::sleep(ABROAD), if !self.abroad.is_empty() => self.look_abroad()?,
-                () = tokio::time::sleep(BEAT) => self.beat(),
+                _ = looks.tick(), if !self.abroad.is_empty() => self.look_abroad()?,
+                _ = beats.tick() => self.beat(),
+                () = tokio::time::sleep(GROUP), if !self.ended.is_empty() && self.publishing.is_none() => {}
+                () = tokio::time::sleep(SOON), if self.journal.is_pending() => {}
                 () = stop.cancelled(), if !stopped => {
                     stopped = true;
                     self.halted = true;
@@ -232,9 +242,11 @@ impl Dispatcher<'_> {
                     if self.schedule.waiting() > 0 => {}
             }
         }
-        self.flush_reused();
+        self.flush_reused(true)?;
         self.journal.sync()?;
         self.supervisors.close().await;
+        // A run without a memo is as good; the next one then takes longer.
+        let _ = self.table.remember(&self.world, &self.store);
         let state = if self.counts.failed > 0 {
             RunState::Failed
         } else if self.counts.executed + self.counts.reused < self.counts.total {
@@ -245,7 +257,7 @@ impl Dispatcher<'_> {
         Ok(Summary { state, counts: self.counts, table: self.table })
     }
 
-    fn tell(&mut self, event: Event) {
+    pub(super) fn tell(&mut self, event: Event) {
         self.journal.add(&event);
         (self.listen)(&event);
     }
@@ -257,236 +269,28 @@ impl Dispatcher<'_> {
             Message::Event(event) => self.tell(event),
             Message::Ended(ended) => {
                 // A slot is free at the end; dependents wait for the publication.
-                let stage = self.table.graph.nodes[ended.node].stage;
+                let stage = self.table.graph.stage(ended.node);
                 let pipeline = Arc::clone(&self.table.pipeline);
                 self.schedule.free(Wants::of(&pipeline.stages[stage]));
+                if self.ended.is_empty() {
+                    self.ended_since = Stopwatch::start();
+                }
                 self.ended.push(*ended);
             }
-        }
-    }
-
-    /// Gives keys to the nodes whose needs have ended, and reuses what is in the store.
-    fn settle_ready(&mut self) -> Result<(), EngineError> {
-        while let Some(node) = self.ready.pop() {
-            if self.options.chosen.as_ref().is_some_and(|chosen| !chosen[node]) {
-                self.table.status[node] = Status::Skipped;
-                self.released(node);
-                continue;
-            }
-            if let Some(by) = self.table.blocked_by(node) {
-                self.table.status[node] = Status::Blocked;
-                self.counts.blocked += 1;
-                let (id, by) = (self.table.id(node), self.table.id(by));
-                self.tell(Event::Blocked { node: id, by });
-                self.released(node);
-                continue;
-            }
-            match self.table.keyed(node, &self.world) {
-                Ok(keyed) => self.settle(node, keyed)?,
-                Err(NoRecipe::Wait(what) | NoRecipe::Impossible(what)) => {
-                    self.fail(
-                        node,
-                        None,
-                        &Failure {
-                            cause: crate::manifest::pipeline::Cause::Spawn,
-                            message: what,
-                            log: Vec::new(),
-                        },
-                    )?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn settle(&mut self, node: usize, keyed: Keyed) -> Result<(), EngineError> {
-        self.table.keys[node] = Some(keyed.key);
-        if let Some(other) = self.in_flight.get(&keyed.key) {
-            self.waiting_for.entry(*other).or_default().push(node);
-            return Ok(());
-        }
-        let again = self.options.again.contains(&node);
-        if !again && let Some(record) = self.store.hit(&keyed.key)? {
-            self.reuse(node, Arc::new(record));
-            return Ok(());
-        }
-        self.in_flight.insert(keyed.key, node);
-        self.keyed.insert(node, (keyed, self.store.version()?));
-        self.table.status[node] = Status::Due;
-        self.schedule.push(node, self.chains[node]);
-        Ok(())
-    }
-
-    fn reuse(&mut self, node: usize, record: Arc<Record>) {
-        self.counts.reused += 1;
-        let stage = self.table.graph.nodes[node].stage;
-        self.reused.entry(stage).or_default().push((self.table.id(node), record.key));
-        self.table.status[node] = Status::Done(record);
-        self.released(node);
-    }
-
-    /// Gives a node the record of another one with the same key.
-    fn share(&mut self, node: usize, record: &Arc<Record>, digest: Digest) {
-        self.counts.reused += 1;
-        let node_id = self.table.id(node);
-        let (key, state) = (record.key, record.state());
-        self.tell(Event::Done { node: node_id, key, record: digest, state, wall_ms: 0 });
-        self.table.status[node] = Status::Done(Arc::clone(record));
-        self.released(node);
-    }
-
-    /// Gives a sign of life, and looks whether the run is asked to stop.
-    fn beat(&mut self) {
-        self.journal.beat();
-        let step = journal::wished(self.store.root(), self.journal.run());
-        if step >= 1 {
-            self.options.stop.cancel();
-        }
-        if step >= 2 {
-            self.options.kill.cancel();
-        }
-    }
-
-    /// Whether a paid node has an answer that was made from another recipe and
-    /// is not to be bought again: it is accepted for this one, or the node is held.
-    fn is_answered(&mut self, node: usize, fresh: &Record, keyed: &Keyed) -> Result<bool, EngineError> {
-        let allowed = self.options.respend.contains(&node)
-            || self.table.pipeline.paid.respend == Respend::WithinBudget;
-        let accept = self.options.accept.contains(&node);
-        let Some(old) = self.store.paid_of_cell(&fresh.pipeline, &fresh.node)?.filter(|_| accept || !allowed)
-        else {
-            return Ok(false);
-        };
-        if accept {
-            let record = Record {
-                parts: old.parts.clone(),
-                used: old.used.clone(),
-                machine: old.machine.clone(),
-                started: old.started,
-                ended: self.options.clock.now_ms(),
-                blessed: Some(self.options.why.clone()),
-                usd: old.usd.clone(),
-                ..fresh.clone()
-            };
-            let recipe = keyed.canonical.clone().into_bytes();
-            let batch = vec![Publication { record, recipe, parts: Vec::new(), ledger: None }];
-            let published = self.store.publish(batch)?.pop().filter(|p| p.accepted);
-            self.store.release(&fresh.key);
-            if let Some(published) = published {
-                let message = format!("`{}`: an earlier answer is accepted: {}", fresh.node, self.options.why);
-                self.tell(Event::Note { message });
-                self.arrive(node, Arc::new(published.record));
-            }
-            return Ok(true);
-        }
-        let before: Value = serde_json::from_slice(&self.store.get(&old.recipe)?).unwrap_or_default();
-        let fields: Vec<String> = differences(&before, &keyed.recipe).into_iter().map(|r| r.field).collect();
-        let (id, usd) = (&fresh.node, old.usd.as_deref().unwrap_or("?"));
-        let why = format!(
-            "it has an answer that cost {usd} USD, made from another recipe ({} differ); \
-             buy it again with `--respend '{id}'`, or keep the old one with `--accept '{id}' --why TEXT`",
-            fields.join(", ")
-        );
-        self.tell(Event::Held { node: id.clone(), why });
-        self.undone(node);
-        Ok(true)
-    }
-
-    /// Leaves a node to the run that works on it.
-    fn send_abroad(&mut self, node: usize, keyed: Keyed) {
-        let id = self.table.id(node);
-        self.tell(Event::Abroad { node: id });
-        let (key, since) = (keyed.key, Stopwatch::start());
-        self.abroad.nodes.push(Foreign { node, key, keyed: Some(keyed), since });
-    }
-
-    /// Leaves a node that was begun here to somebody else.
-    fn again_abroad(&mut self, node: usize) {
-        let Some(key) = self.table.keys[node] else { return };
-        self.store.release(&key);
-        self.table.status[node] = Status::Due;
-        self.abroad.nodes.push(Foreign { node, key, keyed: None, since: Stopwatch::start() });
-    }
-
-    /// Takes what other runs have finished, and goes on with what they gave up.
-    fn look_abroad(&mut self) -> Result<(), EngineError> {
-        let version = self.store.version()?;
-        let changed = version != self.abroad.seen;
-        self.abroad.seen = version;
-        for foreign in std::mem::take(&mut self.abroad.nodes) {
-            if changed && let Some(record) = self.store.hit(&foreign.key)? {
-                self.arrive(foreign.node, Arc::new(record));
-                continue;
-            }
-            let free = self.store.try_lease(&foreign.key, self.journal.run())?;
-            if free {
-                self.store.release(&foreign.key);
-            } else if !self.may_take_over(&foreign)? {
-                self.abroad.nodes.push(foreign);
-                continue;
-            } else {
-                self.store.fence_off(&foreign.key, self.journal.run())?;
-            }
-            let keyed = match foreign.keyed {
-                Some(keyed) => keyed,
-                None => match self.table.keyed(foreign.node, &self.world) {
-                    Ok(keyed) => keyed,
-                    Err(_) => continue,
-                },
-            };
-            // No version is older than any: it is looked up again before it starts.
-            self.keyed.insert(foreign.node, (keyed, i64::MIN));
-            self.schedule.push(foreign.node, self.chains[foreign.node]);
-        }
-        Ok(())
-    }
-
-    /// Whether a node may be taken from a run that gives no sign of life: never a paid one.
-    fn may_take_over(&mut self, foreign: &Foreign) -> Result<bool, StoreError> {
-        let stage = self.table.graph.nodes[foreign.node].stage;
-        let free = self.table.pipeline.stages[stage].effect != Effect::Paid;
-        Ok(free
-            && foreign.since.elapsed() > self.abroad.takeover
-            && self.abroad.is_silent(&self.store, &foreign.key, self.journal.run())?)
-    }
-
-    /// A node has got the record of another run.
-    fn arrive(&mut self, node: usize, record: Arc<Record>) {
-        self.in_flight.remove(&record.key);
-        for twin in self.waiting_for.remove(&node).unwrap_or_default() {
-            self.reuse(twin, Arc::clone(&record));
-        }
-        self.reuse(node, record);
-    }
-
-    /// Counts a node as ended for those that need it.
-    fn released(&mut self, node: usize) {
-        for at in 0..self.table.graph.nodes[node].dependents.len() {
-            let below = self.table.graph.nodes[node].dependents[at] as usize;
-            self.pending[below] -= 1;
-            if self.pending[below] == 0 {
-                self.ready.push(below);
-            }
-        }
-    }
-
-    fn flush_reused(&mut self) {
-        for (stage, nodes) in std::mem::take(&mut self.reused) {
-            let stage = self.table.pipeline.stages[stage].name.clone();
-            self.tell(Event::Reused { stage, nodes });
         }
     }
 
     fn start_nodes(&mut self) -> Result<(), EngineError> {
         while !self.halted {
             let pipeline = Arc::clone(&self.table.pipeline);
-            let nodes = &self.table.graph.nodes;
-            let Some(node) = self.schedule.next(|n| Wants::of(&pipeline.stages[nodes[n].stage])) else {
+            let graph = &self.table.graph;
+            let Some(node) = self.schedule.next(|n| Wants::of(&pipeline.stages[graph.stage(n)])) else {
                 break;
             };
-            self.flush_reused();
+            let first = !std::mem::replace(&mut self.begun, true);
+            self.flush_reused(first)?;
             if !self.start(node)? {
-                let stage = self.table.graph.nodes[node].stage;
+                let stage = self.table.graph.stage(node);
                 self.schedule.free(Wants::of(&pipeline.stages[stage]));
             }
         }
@@ -495,13 +299,20 @@ impl Dispatcher<'_> {
 
     /// Starts a node that has a slot; false when it needs none after all.
     fn start(&mut self, node: usize) -> Result<bool, EngineError> {
-        let Some((keyed, version)) = self.keyed.remove(&node) else { return Ok(false) };
-        if !self.store.try_lease(&keyed.key, self.journal.run())? {
-            self.send_abroad(node, keyed);
+        let keyed = match self.keyed.remove(&node) {
+            Some(keyed) => keyed,
+            None => match self.table.keyed(node, &self.world) {
+                Ok(keyed) => keyed,
+                Err(_) => return Ok(false),
+            },
+        };
+        let changed = self.version != self.store.version()?;
+        if !self.store.try_lease(&keyed.key, self.journal.run(), changed)? {
+            self.send_abroad(node, keyed.key);
             return Ok(false);
         }
         // Another run may have been faster since the node was looked up.
-        if version != self.store.version()?
+        if changed
             && !self.options.again.contains(&node)
             && let Some(record) = self.store.hit(&keyed.key)?
         {
@@ -509,7 +320,7 @@ impl Dispatcher<'_> {
             self.arrive(node, Arc::new(record));
             return Ok(false);
         }
-        let stage_index = self.table.graph.nodes[node].stage;
+        let stage_index = self.table.graph.stage(node);
         let pipeline = Arc::clone(&self.table.pipeline);
         let stage = &pipeline.stages[stage_index];
         let cell = self.table.graph.cell(&pipeline, node);
@@ -583,184 +394,11 @@ impl Dispatcher<'_> {
         tokio::spawn(executor::execute(task, make, self.send.clone()));
         Ok(true)
     }
-
-    /// Tells of those that have ended without a result.
-    fn fail_ended(&mut self) -> Result<(), EngineError> {
-        let (done, stopped): (Vec<Ended>, Vec<Ended>) =
-            std::mem::take(&mut self.ended).into_iter().partition(|ended| ended.result.is_ok());
-        self.ended = done;
-        for ended in stopped {
-            let Err(stop) = ended.result else { continue };
-            let key = self.table.keys[ended.node];
-            match stop {
-                Stop::Failed(failure) if failure.is_cancelled() => self.undone(ended.node),
-                Stop::Failed(failure) => self.fail(ended.node, key, &failure)?,
-                Stop::Held(why) => {
-                    let node = self.table.id(ended.node);
-                    self.tell(Event::Held { node, why });
-                    self.undone(ended.node);
-                }
-                Stop::Later => self.again_abroad(ended.node),
-            }
-        }
-        Ok(())
-    }
-
-    /// Publishes what has ended, unless something is being published: objects,
-    /// records, one sync; the events follow. Nodes go on meanwhile.
-    fn publish(&mut self) {
-        if self.ended.is_empty() || self.publishing.is_some() {
-            return;
-        }
-        let (mut batch, mut nodes, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-        for ended in std::mem::take(&mut self.ended) {
-            if let Ok(publication) = ended.result {
-                batch.push(publication);
-                nodes.push((ended.node, ended.wall_ms));
-                kept.push(ended.place);
-            }
-        }
-        let store = Arc::clone(&self.store);
-        let task = tokio::task::spawn_blocking(move || {
-            let published = store.publish(batch);
-            // A paid result that could not be published is found in its folder.
-            if published.is_err() {
-                kept.iter_mut().flatten().for_each(Place::keep);
-            }
-            drop(kept);
-            published
-        });
-        self.publishing = Some(Publishing { task, nodes });
-    }
-
-    fn finish_all(&mut self, published: Vec<Published>) -> Result<(), EngineError> {
-        let nodes = self.publishing.take().map(|p| p.nodes).unwrap_or_default();
-        for ((node, wall_ms), published) in nodes.into_iter().zip(published) {
-            if published.fenced {
-                let id = self.table.id(node);
-                self.tell(Event::Note {
-                    message: format!("`{id}` was taken over by another run; its result here doesn't count"),
-                });
-                self.again_abroad(node);
-            } else {
-                self.finish(node, wall_ms, published)?;
-            }
-        }
-        // What it tells is in the store already; once in a while is enough.
-        self.journal.sync_in_a_while()?;
-        Ok(())
-    }
-
-    fn finish(&mut self, node: usize, wall_ms: u64, published: Published) -> Result<(), EngineError> {
-        let Published { record, digest, accepted, .. } = published;
-        self.store.release(&record.key);
-        self.counts.executed += 1;
-        self.tell(Event::Done {
-            node: self.table.id(node),
-            key: record.key,
-            record: digest,
-            state: record.state(),
-            wall_ms,
-        });
-        // First writer wins: when another run was faster, its result is the one to go on with.
-        let record = if accepted || record.outcome == Outcome::Error {
-            record
-        } else {
-            self.differs(node, &record)?;
-            self.store.hit(&record.key)?.unwrap_or(record)
-        };
-        let record = Arc::new(record);
-        self.in_flight.remove(&record.key);
-        self.table.status[node] = Status::Done(Arc::clone(&record));
-        self.twins(node, &record, digest);
-        self.released(node);
-        Ok(())
-    }
-
-    /// Gives the nodes that waited for another one of their key its record.
-    fn twins(&mut self, node: usize, record: &Arc<Record>, digest: Digest) {
-        for twin in self.waiting_for.remove(&node).unwrap_or_default() {
-            if record.outcome == Outcome::Error {
-                // What ended in error is no hit that a journal could name by its key alone.
-                self.share(twin, record, digest);
-            } else {
-                self.reuse(twin, Arc::clone(record));
-            }
-        }
-    }
-
-    /// Notes a second result of a pure node that is not the first.
-    fn differs(&mut self, node: usize, second: &Record) -> Result<(), StoreError> {
-        let pure = self.table.pipeline.stages[self.table.graph.nodes[node].stage].effect
-            == Effect::Pure;
-        if let Some(first) = self.store.hit(&second.key)?
-            && pure
-            && first.parts.iter().any(|(name, part)| {
-                name != crate::artifact::part::META && second.parts.get(name) != Some(part)
-            })
-        {
-            let id = self.table.id(node);
-            self.tell(Event::Note {
-                message: format!(
-                    "`{id}` says that it is pure, but a second run gave other bytes; the first result stays"
-                ),
-            });
-        }
-        Ok(())
-    }
-
-    /// A node that was ended by a signal: neither done nor failed.
-    fn undone(&mut self, node: usize) {
-        if let Some(key) = self.table.keys[node] {
-            self.in_flight.remove(&key);
-            self.store.release(&key);
-        }
-        self.table.status[node] = Status::Open;
-    }
-
-    fn fail(&mut self, node: usize, key: Option<Digest>, failure: &Failure) -> Result<(), EngineError> {
-        let log = if failure.log.is_empty() { None } else { Some(self.store.put(&failure.log)?) };
-        self.counts.failed += 1;
-        self.table.status[node] = Status::Failed;
-        if let Some(key) = key {
-            self.in_flight.remove(&key);
-            self.store.release(&key);
-        }
-        self.tell(Event::Failed {
-            node: self.table.id(node),
-            key,
-            cause: Some(failure.cause),
-            message: failure.message.clone(),
-            log,
-        });
-        for twin in self.waiting_for.remove(&node).unwrap_or_default() {
-            self.counts.failed += 1;
-            self.table.status[twin] = Status::Failed;
-            let message = format!("the same work failed in `{}`", self.table.id(node));
-            self.tell(Event::Failed {
-                node: self.table.id(twin),
-                key,
-                cause: Some(failure.cause),
-                message,
-                log: None,
-            });
-            self.released(twin);
-        }
-        if !self.options.keep_going {
-            self.halted = true;
-        }
-        self.released(node);
-        Ok(())
-    }
 }
 
-/// Waits for what is being published; for ever when that is nothing.
-async fn published(publishing: &mut Option<Publishing>) -> Result<Vec<Published>, EngineError> {
-    match publishing {
-        None => std::future::pending().await,
-        Some(publishing) => {
-            let published = (&mut publishing.task).await;
-            Ok(published.map_err(|e| EngineError::Internal(e.to_string()))??)
-        }
-    }
+/// Ticks of a pace; what was missed is not made up for.
+fn interval(pace: Duration) -> tokio::time::Interval {
+    let mut interval = every(pace);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }

@@ -144,6 +144,72 @@ pub fn write_atomic(path: &Path, bytes: &[u8], durability: Durability) -> Result
     Ok(())
 }
 
+/// Who may read a new file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// Its owner alone.
+    Owner,
+    /// Whoever the process's mask of modes lets read it.
+    Others,
+}
+
+impl Readers {
+    fn temp_in(self, folder: &Path) -> Result<tempfile::NamedTempFile, FsError> {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = match self {
+            Self::Owner => 0o600,
+            Self::Others => 0o666,
+        };
+        let mut builder = tempfile::Builder::new();
+        let made = builder.prefix(".new-").permissions(fs::Permissions::from_mode(mode)).tempfile_in(folder);
+        at(made, "can't write in", folder)
+    }
+}
+
+/// Writes a file whole and durable, unless there is one at `path`; false when
+/// there is. Of several writers one wins, where the file system can do that.
+///
+/// # Errors
+/// When the system refuses.
+pub fn write_new(path: &Path, bytes: &[u8], readers: Readers) -> Result<bool, FsError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    create_dir(folder)?;
+    let mut temp = readers.temp_in(folder)?;
+    at(temp.write_all(bytes), "can't write", path)?;
+    at(temp.as_file().sync_all(), "can't sync", path)?;
+    match temp.persist_noclobber(path) {
+        Ok(_) => {}
+        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        Err(e) => return at(Err(e.error), "can't write", path),
+    }
+    sync_dir(folder)?;
+    Ok(true)
+}
+
+/// Writes a file whole and durable from what `write` gives in pieces; when it
+/// fails, what was at `path` stays.
+///
+/// # Errors
+/// Those of `write`, or when the system refuses.
+pub fn write_in_pieces<E: From<FsError>>(
+    path: &Path,
+    readers: Readers,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+) -> Result<(), E> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    create_dir(folder)?;
+    let mut temp = readers.temp_in(folder)?;
+    let mut buffered = io::BufWriter::with_capacity(1 << 18, &mut temp);
+    write(&mut buffered)?;
+    at(buffered.flush(), "can't write", path)?;
+    drop(buffered);
+    at(temp.as_file().sync_all(), "can't sync", path)?;
+    let persisted = temp.persist(path).map_err(|e| e.error);
+    at(persisted, "can't write", path)?;
+    sync_dir(folder)?;
+    Ok(())
+}
+
 /// Writes a file that nothing relies on (copies in private folders).
 ///
 /// # Errors

@@ -37,6 +37,8 @@ struct Slot {
     spare: Vec<PathBuf>,
     /// Folders below `work` that are there.
     folders: BTreeSet<PathBuf>,
+    /// Times of change of home and of the folder for temporary files when they were empty.
+    empty: [Option<(i64, i64)>; 2],
 }
 
 /// A slot in use; given back when it goes out of scope.
@@ -86,7 +88,7 @@ impl Slots {
                 for folder in [WORK, HOME, TMP, "spare"] {
                     create_dir(&path.join(folder))?;
                 }
-                Slot { path, spare: Vec::new(), folders: BTreeSet::new() }
+                Slot { path, spare: Vec::new(), folders: BTreeSet::new(), empty: [None; 2] }
             }
         };
         let path = slot.path.clone();
@@ -164,6 +166,11 @@ impl Lent {
     }
 }
 
+/// Time of a folder's last change, in seconds and nanoseconds.
+fn changed(folder: &Path) -> Option<(i64, i64)> {
+    fs::metadata(folder).ok().map(|meta| (meta.ctime(), meta.ctime_nsec()))
+}
+
 #[expect(clippy::disallowed_methods, reason = "a writer of files")]
 fn remove_empty(path: &Path) -> std::io::Result<()> {
     fs::remove_dir(path)
@@ -203,8 +210,12 @@ impl Slot {
                 }
             }
         }
-        for folder in [HOME, TMP] {
+        for (at_index, folder) in [HOME, TMP].into_iter().enumerate() {
             let folder = self.path.join(folder);
+            // Nobody has put anything in since it was seen empty.
+            if self.empty[at_index].is_some() && self.empty[at_index] == changed(&folder) {
+                continue;
+            }
             for entry in at(fs::read_dir(&folder), "can't list", &folder)? {
                 let entry = at(entry, "can't list", &folder)?;
                 if at(entry.file_type(), "can't look at", &folder)?.is_dir() {
@@ -213,6 +224,10 @@ impl Slot {
                     self.put_away(&entry.path())?;
                 }
             }
+            // The clock of folders is coarse: a change within one tick would not be seen. The working
+            // folder was changed just now, so it tells the time.
+            let (now, then) = (changed(&work), changed(&folder));
+            self.empty[at_index] = then.filter(|then| now.is_some_and(|now| then.0 + 1 < now.0));
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use super::lock::Lock;
 use super::pipeline::Pipeline;
 use super::prices::Prices;
 use super::server::Server;
+use super::trust::Trust;
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +26,8 @@ pub enum FileKind {
     Prices,
     /// `proofline.lock`.
     Lock,
+    /// `trust.toml`.
+    Trust,
 }
 
 /// A type that is a whole file.
@@ -60,11 +63,12 @@ whole_file!(Repos, Repos);
 whole_file!(QuestionSet, Questions);
 whole_file!(Prices, Prices);
 whole_file!(Lock, Lock);
+whole_file!(Trust, Trust);
 
 impl FileKind {
     /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Pipeline, Self::Server, Self::Repos, Self::Questions, Self::Prices, Self::Lock];
+    pub const ALL: [Self; 7] =
+        [Self::Pipeline, Self::Server, Self::Repos, Self::Questions, Self::Prices, Self::Lock, Self::Trust];
 
     /// Name of its schema under `schemas/`, without `.json`.
     #[must_use]
@@ -76,6 +80,7 @@ impl FileKind {
             Self::Questions => "questions",
             Self::Prices => "prices",
             Self::Lock => "lock",
+            Self::Trust => "trust",
         }
     }
 
@@ -90,6 +95,7 @@ impl FileKind {
             Self::Questions => generator().into_root_schema_for::<QuestionSet>(),
             Self::Prices => generator().into_root_schema_for::<Prices>(),
             Self::Lock => generator().into_root_schema_for::<Lock>(),
+            Self::Trust => generator().into_root_schema_for::<Trust>(),
         };
         schema.to_value()
     }
@@ -109,6 +115,7 @@ impl FileKind {
             (_, "repos.toml") => Some(Self::Repos),
             (_, "prices.toml") => Some(Self::Prices),
             (_, "proofline.lock") => Some(Self::Lock),
+            (_, "trust.toml") => Some(Self::Trust),
             ("pipelines", _) => Some(Self::Pipeline),
             ("servers", _) => Some(Self::Server),
             ("questions", _) => Some(Self::Questions),

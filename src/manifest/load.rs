@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::kind::{FileKind, Manifest};
 use super::path::KeyPath;
 use super::source::Document;
-use super::{dataset_check, server_check, stage_keys, structure};
+use super::{dataset_check, server_check, stage_keys, structure, trust_check};
 use crate::diag::{self, Diagnostic};
 
 /// A file as read.
@@ -131,6 +131,7 @@ pub fn check(kind: FileKind, path: &str, bytes: &[u8]) -> Vec<Diagnostic> {
         FileKind::Questions => questions(path, bytes).diagnostics,
         FileKind::Prices => read::<super::prices::Prices>(path, bytes).diagnostics,
         FileKind::Lock => read::<super::lock::Lock>(path, bytes).diagnostics,
+        FileKind::Trust => trust(path, bytes).diagnostics,
     }
 }
 
@@ -150,6 +151,12 @@ pub fn repos(path: &str, bytes: &[u8]) -> Loaded<super::dataset::Repos> {
 #[must_use]
 pub fn questions(path: &str, bytes: &[u8]) -> Loaded<super::dataset::QuestionSet> {
     with(read(path, bytes), dataset_check::questions)
+}
+
+/// Reads a `trust.toml` and checks that every key has one name.
+#[must_use]
+pub fn trust(path: &str, bytes: &[u8]) -> Loaded<super::trust::Trust> {
+    with(read(path, bytes), trust_check::check)
 }
 
 fn with<T>(mut loaded: Loaded<T>, check: fn(&T, &Document) -> Vec<Diagnostic>) -> Loaded<T> {

@@ -25,4 +25,6 @@ mod stage_keys;
 pub mod structure;
 mod syntax;
 pub mod templated;
+pub mod trust;
+mod trust_check;
 pub mod write;

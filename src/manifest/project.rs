@@ -5,7 +5,8 @@
 //! `.proofline/`, `presets/`, `datasets/` or `.git`; else the pipeline's own.
 //! For a shipped pipeline the search begins in the working directory.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
 
 use super::source::LARGEST;
@@ -71,6 +72,57 @@ pub enum ProjectError {
     /// It is there but can't be read.
     #[error("{0}")]
     Unreadable(String),
+}
+
+/// Keeps paths in a folder; folders that many paths lie in are resolved once.
+#[derive(Debug)]
+pub struct Fence<'f> {
+    folder: &'f Path,
+    limit: &'f Path,
+    real: Option<PathBuf>,
+    parents: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
+}
+
+impl Fence<'_> {
+    /// The place of a path that may not lead out; see [`Project::inside`].
+    ///
+    /// # Errors
+    /// When it would.
+    pub fn inside(&self, path: &str) -> Result<PathBuf, ProjectError> {
+        let outside = || ProjectError::Outside(path.to_owned());
+        if Path::new(path).is_absolute() || path.contains('\0') {
+            return Err(outside());
+        }
+        let full = normal(&self.folder.join(path));
+        if !full.starts_with(self.limit) {
+            return Err(outside());
+        }
+        // A link may lead out although the words don't.
+        if let (Some(real), Some(real_fence)) = (self.real(&full), &self.real)
+            && !real.starts_with(real_fence)
+        {
+            return Err(outside());
+        }
+        Ok(full)
+    }
+
+    /// The path without links; none when there is nothing.
+    fn real(&self, full: &Path) -> Option<PathBuf> {
+        let (Some(parent), Some(name)) = (full.parent(), full.file_name()) else {
+            return full.canonicalize().ok();
+        };
+        if std::fs::symlink_metadata(full).ok()?.is_symlink() {
+            return full.canonicalize().ok();
+        }
+        let mut parents = self.parents.borrow_mut();
+        if let Some(known) = parents.get(parent) {
+            return known.as_ref().map(|real| real.join(name));
+        }
+        let real = parent.canonicalize().ok();
+        let out = real.as_ref().map(|real| real.join(name));
+        parents.insert(parent.to_owned(), real);
+        out
+    }
 }
 
 impl Project {
@@ -178,22 +230,14 @@ impl Project {
     /// # Errors
     /// When it would.
     pub fn inside(&self, folder: &Path, path: &str) -> Result<PathBuf, ProjectError> {
-        let outside = || ProjectError::Outside(path.to_owned());
-        if Path::new(path).is_absolute() || path.contains('\0') {
-            return Err(outside());
-        }
-        let fence = if folder.starts_with(&self.root) { &self.root } else { folder };
-        let full = normal(&folder.join(path));
-        if !full.starts_with(fence) {
-            return Err(outside());
-        }
-        // A link may lead out although the words don't.
-        if let (Ok(real), Ok(real_fence)) = (full.canonicalize(), fence.canonicalize())
-            && !real.starts_with(real_fence)
-        {
-            return Err(outside());
-        }
-        Ok(full)
+        self.fence(folder).inside(path)
+    }
+
+    /// [`Self::inside`] for many paths of one folder.
+    #[must_use]
+    pub fn fence<'f>(&'f self, folder: &'f Path) -> Fence<'f> {
+        let limit = if folder.starts_with(&self.root) { &self.root } else { folder };
+        Fence { folder, limit, real: limit.canonicalize().ok(), parents: RefCell::default() }
     }
 
     /// Whether there is a file or folder.

@@ -1,6 +1,9 @@
 //! The part of JSON Schema that our wire types generate, as the structural
 //! check reads it.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use regex::Regex;
 use serde_json::Value;
 
@@ -13,6 +16,16 @@ pub(super) struct Schema<'s> {
 
 /// What a pattern of ours means in words; a schema that has `x-words` says it itself.
 const WORDS: &str = "x-words";
+
+/// A pattern of a schema, compiled once; none when it is no pattern.
+fn compiled(pattern: &str) -> Option<Regex> {
+    static KNOWN: Mutex<BTreeMap<String, Option<Regex>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(regex) = known.get(pattern) {
+        return regex.clone();
+    }
+    known.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).ok()).clone()
+}
 
 impl<'s> Schema<'s> {
     pub(super) fn root(root: &'s Value) -> Self {
@@ -140,7 +153,7 @@ impl<'s> Schema<'s> {
     /// The pattern, and in words what it wants, if `text` doesn't match it.
     pub(super) fn pattern_failed_by(&self, text: &str) -> Option<(&'s str, Option<&'s str>)> {
         let pattern = self.own.get("pattern")?.as_str()?;
-        let fails = Regex::new(pattern).is_ok_and(|regex| !regex.is_match(text));
+        let fails = compiled(pattern).is_some_and(|regex| !regex.is_match(text));
         fails.then(|| (pattern, self.own.get(WORDS).and_then(Value::as_str)))
     }
 

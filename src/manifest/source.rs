@@ -5,6 +5,7 @@
 //! statement that holds one is blanked out and the file is read again, so
 //! several errors show at once and what is sound is still checked.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::path::KeyPath;
 use super::syntax;
-use crate::diag::{Diagnostic, Place};
+use crate::diag::{self, Diagnostic, Place};
 
 /// The largest file, in bytes.
 pub const LARGEST: usize = 1 << 20;
@@ -30,13 +31,19 @@ pub struct Text {
     pub path: Arc<str>,
     /// What it says.
     pub text: Arc<str>,
+    /// Where its lines begin.
+    lines: Arc<[usize]>,
 }
 
 impl Text {
+    fn new(path: &str, text: &str) -> Self {
+        Self { path: path.into(), text: text.into(), lines: diag::line_starts(text).into() }
+    }
+
     /// A place in it.
     #[must_use]
     pub fn place(&self, range: &Range<usize>) -> Place {
-        Place::new(&self.path, &self.text, range.start, range.end)
+        Place::in_lines(&self.path, &self.text, &self.lines, range.start, range.end)
     }
 }
 
@@ -51,6 +58,8 @@ pub(super) struct Spot {
     value: Range<usize>,
     /// Where the value and all inside it end.
     end: usize,
+    /// Of a list, its entries: a matrix may have many thousand.
+    entries: Vec<Range<usize>>,
 }
 
 /// One or (after [`Document::overlay`]) several files as one tree of values.
@@ -80,8 +89,8 @@ impl Document {
     }
 
     fn empty(path: &str, text: &str) -> Self {
-        let text = Text { path: path.into(), text: text.into() };
-        let root = Spot { file: 0, key: None, value: 0..0, end: text.text.len() };
+        let text = Text::new(path, text);
+        let root = Spot { file: 0, key: None, value: 0..0, end: text.text.len(), entries: Vec::new() };
         Self {
             files: vec![text],
             value: Value::Object(Map::new()),
@@ -199,15 +208,22 @@ impl Document {
             .map_or_else(Vec::new, |table| table.keys().map(String::as_str).collect())
     }
 
-    fn spot(&self, path: &KeyPath) -> &Spot {
+    fn spot(&self, path: &KeyPath) -> Cow<'_, Spot> {
         let mut path = path.clone();
         loop {
             if let Some(spot) = self.spots.get(&path) {
-                return spot;
+                return Cow::Borrowed(spot);
+            }
+            if let Some(super::path::Step::Index(at)) = path.0.last()
+                && let Some(list) = self.spots.get(&path.parent())
+                && let Some(value) = list.entries.get(*at)
+            {
+                let (value, end) = (value.clone(), value.end);
+                return Cow::Owned(Spot { file: list.file, key: None, value, end, entries: Vec::new() });
             }
             if path.0.pop().is_none() {
                 // The root's spot is put in by every constructor.
-                return self.spots.values().next().unwrap_or(&NOWHERE);
+                return Cow::Borrowed(self.spots.values().next().unwrap_or(&NOWHERE));
             }
         }
     }
@@ -235,7 +251,7 @@ impl Document {
     }
 }
 
-static NOWHERE: Spot = Spot { file: 0, key: None, value: 0..0, end: 0 };
+static NOWHERE: Spot = Spot { file: 0, key: None, value: 0..0, end: 0, entries: Vec::new() };
 
 /// The text of a file, or why it can't be read as one.
 fn readable<'b>(path: &str, bytes: &'b [u8]) -> Result<&'b str, Box<Diagnostic>> {
@@ -320,14 +336,10 @@ impl Walk<'_> {
         span: Range<usize>,
         depth: usize,
     ) -> (Option<Value>, usize) {
-        self.values += 1;
-        if self.values > MOST_VALUES {
-            if self.values == MOST_VALUES + 1 {
-                let message = format!("the file holds more than {MOST_VALUES} values");
-                self.refuse("too-many-values", message, &span, "split it into several files");
-            }
+        if !self.counted(&span) {
             return (None, span.end);
         }
+        let mut entries = Vec::new();
         let (json, end) = match value {
             DeValue::String(text) => (Some(Value::String(text.clone().into_owned())), span.end),
             DeValue::Integer(number) => (self.integer(number.as_str(), number.radix(), &span), span.end),
@@ -343,10 +355,22 @@ impl Walk<'_> {
                 let mut out = Vec::with_capacity(list.len());
                 let mut end = span.end;
                 for entry in list {
-                    let inner = path.index(out.len());
-                    let (json, last) = self.value(entry.get_ref(), &inner, None, entry.span(), depth + 1);
+                    let (json, last) = match entry.get_ref() {
+                        // It has no path of its own: the list knows where it stands.
+                        DeValue::String(text) if self.counted(&entry.span()) => {
+                            (Some(Value::String(text.clone().into_owned())), entry.span().end)
+                        }
+                        DeValue::String(_) => (None, entry.span().end),
+                        other => {
+                            let inner = path.index(out.len());
+                            self.value(other, &inner, None, entry.span(), depth + 1)
+                        }
+                    };
                     end = end.max(last);
-                    out.extend(json);
+                    if let Some(json) = json {
+                        out.push(json);
+                        entries.push(entry.span());
+                    }
                 }
                 (Some(Value::Array(out)), end)
             }
@@ -356,9 +380,19 @@ impl Walk<'_> {
             }
         };
         if json.is_some() {
-            self.spots.insert(path.clone(), Spot { file: 0, key, value: span, end });
+            self.spots.insert(path.clone(), Spot { file: 0, key, value: span, end, entries });
         }
         (json, end)
+    }
+
+    /// Counts one more value; false when there are too many.
+    fn counted(&mut self, span: &Range<usize>) -> bool {
+        self.values += 1;
+        if self.values == MOST_VALUES + 1 {
+            let message = format!("the file holds more than {MOST_VALUES} values");
+            self.refuse("too-many-values", message, span, "split it into several files");
+        }
+        self.values <= MOST_VALUES
     }
 
     fn integer(&mut self, text: &str, radix: u32, span: &Range<usize>) -> Option<Value> {

@@ -194,6 +194,18 @@ impl Walk<'_> {
         let Some(items) = schema.items() else { return Value::Array(list.to_vec()) };
         let entries = list.iter().enumerate();
         let hint = Hint { about: None, ..*hint };
+        let resolved = items.resolved();
+        // A matrix has thousands of texts; one that is as it should be needs no path of its own.
+        let texts =
+            resolved.choices().is_none() && resolved.alternatives().is_empty() && resolved.takes("string");
+        let least = resolved.number("minLength").unwrap_or(0.0);
+        let fine = |text: &str| (text.len() as f64) >= 4.0 * least || (text.chars().count() as f64) >= least;
+        let plain = |value: &Value| {
+            value.as_str().is_some_and(|text| fine(text) && resolved.pattern_failed_by(text).is_none())
+        };
+        if texts && list.iter().all(plain) {
+            return Value::Array(list.to_vec());
+        }
         Value::Array(entries.filter_map(|(at, v)| self.value(v, &items, &path.index(at), &hint)).collect())
     }
 

@@ -1,10 +1,12 @@
 //! A pipeline after compilation: immutable, checked, without TOML.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
 
 use indexmap::IndexMap;
 use serde_json::Value;
 
+use crate::digest::{ContentHasher, Digest};
 use crate::manifest::dataset::{QuestionSet, Repo};
 pub use crate::manifest::origin::Source;
 use crate::manifest::pipeline::{
@@ -202,6 +204,69 @@ pub struct Gate {
     pub metric: String,
     /// The bound.
     pub bound: Bound,
+}
+
+impl Compiled {
+    /// Digest of everything that it holds but the name of its file, so that two pipelines
+    /// of one digest have the same nodes and recipes.
+    #[must_use]
+    pub fn fingerprint(&self) -> Digest {
+        let Self {
+            name,
+            about,
+            seed,
+            salt,
+            disclosure,
+            budget,
+            paid,
+            experiment,
+            params,
+            arms,
+            axes,
+            exclude,
+            pools,
+            stages,
+            composites,
+            gates,
+            repos,
+            root,
+            // As the user named it: it is shown, and in no recipe.
+            path: _,
+        } = self;
+        let mut sink = Sink(ContentHasher::default());
+        // Every derived form names all of a type's fields and quotes its texts.
+        let written = write!(
+            sink,
+            "{:?}",
+            (
+                (name, about, seed, salt, disclosure, experiment, params, arms),
+                (budget, paid),
+                (exclude, pools, stages, composites, gates, repos, root)
+            )
+        );
+        debug_assert!(written.is_ok(), "a hasher takes everything");
+        // A matrix may have many thousand values.
+        for axis in axes {
+            let _ = write!(sink, "{:?}", (&axis.name, axis.of, axis.values.len()));
+            for value in &axis.values {
+                let parent = value.parent.map_or(u64::MAX, |at| at as u64);
+                sink.0.update(&(value.text.len() as u64).to_le_bytes());
+                sink.0.update(value.text.as_bytes());
+                sink.0.update(&parent.to_le_bytes());
+            }
+        }
+        sink.0.finish()
+    }
+}
+
+/// Hashes what is written to it.
+struct Sink(ContentHasher);
+
+impl fmt::Write for Sink {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
 }
 
 impl Arm {

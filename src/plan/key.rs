@@ -7,11 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::compiled::{Arm, Compiled, Stage};
-use crate::digest::{CanonicalError, Digest, canonical};
+use crate::digest::{self, CanonicalError, Digest, canonical};
 use crate::manifest::axis;
-
-/// Domain under which recipes are hashed.
-const DOMAIN: &str = "proofline node 1";
 
 /// Facts about the outside that recipes hold; gathered by the engine.
 pub trait World {
@@ -24,6 +21,8 @@ pub trait World {
     /// # Errors
     /// When nothing matches or something can't be read.
     fn files(&self, pattern: &str) -> Result<Arc<Vec<(String, Digest)>>, String>;
+    /// Whether a path, relative to the project's root, is a plain one and that of a file.
+    fn is_file(&self, path: &str) -> bool;
 }
 
 /// What is known of a node that another one reads.
@@ -77,6 +76,10 @@ pub trait Kind: Sync {
     fn recipe(&self, at: &At<'_>) -> Result<Map<String, Value>, NoRecipe>;
     /// Version of the kind's meaning, raised by hand.
     fn format(&self) -> u32;
+    /// Do its recipes hold keys of nodes that it reads, and not only their parts?
+    fn reads_keys(&self) -> bool {
+        false
+    }
     /// Does the node run even when one that it needs produced nothing? (aggregates)
     fn tolerates_missing(&self) -> bool {
         false
@@ -186,7 +189,7 @@ pub fn keyed(kind: &dyn Kind, at: &At<'_>) -> Result<Keyed, NoRecipe> {
 /// When it holds a number that canonical JSON would round.
 pub fn seal(recipe: Value) -> Result<Keyed, CanonicalError> {
     let canonical = canonical(&recipe)?;
-    let key = Digest::tagged(DOMAIN, canonical.as_bytes());
+    let key = Digest::tagged(digest::NODE, canonical.as_bytes());
     Ok(Keyed { recipe, canonical, key })
 }
 

@@ -3,9 +3,7 @@
 //! `stage`, `stage[axis=value,...]`, globs in both, `+SEL` with all that it
 //! needs, `SEL+` with all that needs it.
 
-use petgraph::Direction;
-use petgraph::graph::{DiGraph, NodeIndex};
-use petgraph::visit::{Dfs, Reversed};
+use std::collections::BTreeMap;
 
 use super::compiled::Compiled;
 use super::expand::Graph;
@@ -24,21 +22,6 @@ pub enum SelectError {
         /// The nearest stage.
         hint: Option<String>,
     },
-}
-
-/// The plan as a graph of the library that the house uses for graphs.
-#[must_use]
-pub fn digraph(graph: &Graph) -> DiGraph<u32, ()> {
-    let mut out = DiGraph::with_capacity(graph.nodes.len(), graph.nodes.len());
-    for index in 0..graph.nodes.len() {
-        out.add_node(u32::try_from(index).unwrap_or(u32::MAX));
-    }
-    for (index, node) in graph.nodes.iter().enumerate() {
-        for up in node.needs.iter().flatten() {
-            out.add_edge(NodeIndex::new(*up as usize), NodeIndex::new(index), ());
-        }
-    }
-    out
 }
 
 /// Nodes that a selector names, ascending.
@@ -69,12 +52,21 @@ pub fn select(pipeline: &Compiled, graph: &Graph, selector: &str) -> Result<Vec<
         if !glob(name, &stage.name) {
             continue;
         }
-        for index in graph.of_stage(at) {
-            let cell = graph.cell(pipeline, index);
-            if wanted.iter().all(|(axis, value)| cell.get(*axis).is_some_and(|v| glob(value, v))) {
-                chosen.push(index);
-            }
-        }
+        // Per wanted axis: its place in the stage's cells; a stage without it has no such node.
+        let places: Option<Vec<(usize, &str)>> = wanted
+            .iter()
+            .map(|(axis, value)| {
+                let place = stage.axes.iter().position(|a| pipeline.axes[*a].name == *axis)?;
+                Some((place, *value))
+            })
+            .collect();
+        let Some(places) = places else { continue };
+        chosen.extend(graph.of_stage(at).filter(|node| {
+            let cell = graph.values(*node);
+            places.iter().all(|(place, value)| {
+                glob(value, &pipeline.axes[stage.axes[*place]].values[cell[*place] as usize].text)
+            })
+        }));
     }
     if chosen.is_empty() {
         let names = pipeline.stages.iter().map(|s| s.name.as_str());
@@ -82,23 +74,14 @@ pub fn select(pipeline: &Compiled, graph: &Graph, selector: &str) -> Result<Vec<
         return Err(SelectError::Nothing { selector: selector.to_owned(), hint });
     }
     if up || down {
-        let digraph = digraph(graph);
-        let mut seen = vec![false; graph.nodes.len()];
-        for index in &chosen {
-            seen[*index] = true;
-            if down {
-                let mut walk = Dfs::new(&digraph, NodeIndex::new(*index));
-                while let Some(next) = walk.next(&digraph) {
-                    seen[next.index()] = true;
-                }
-            }
-            if up {
-                let reversed = Reversed(&digraph);
-                let mut walk = Dfs::new(reversed, NodeIndex::new(*index));
-                while let Some(next) = walk.next(reversed) {
-                    seen[next.index()] = true;
-                }
-            }
+        let mut seen = vec![false; graph.len()];
+        if down {
+            reach(&mut seen, &chosen, |node, out| out.extend_from_slice(graph.dependents(node)));
+        }
+        if up {
+            let mut above = vec![false; graph.len()];
+            reach(&mut above, &chosen, |node, out| out.extend(graph.ups(node)));
+            seen.iter_mut().zip(above).for_each(|(seen, above)| *seen |= above);
         }
         chosen = (0..seen.len()).filter(|i| seen[*i]).collect();
     }
@@ -108,16 +91,58 @@ pub fn select(pipeline: &Compiled, graph: &Graph, selector: &str) -> Result<Vec<
 /// Nodes that must exist for `chosen` to run: themselves and all that they need, as flags.
 #[must_use]
 pub fn with_needs(graph: &Graph, chosen: &[usize]) -> Vec<bool> {
-    let digraph = digraph(graph);
-    let mut seen = vec![false; graph.nodes.len()];
-    let mut stack: Vec<NodeIndex> = chosen.iter().map(|i| NodeIndex::new(*i)).collect();
-    while let Some(next) = stack.pop() {
-        if std::mem::replace(&mut seen[next.index()], true) {
+    let mut seen = vec![false; graph.len()];
+    reach(&mut seen, chosen, |node, out| out.extend(graph.ups(node)));
+    seen
+}
+
+/// All nodes that build on these, directly or not, without them.
+#[must_use]
+pub fn below(graph: &Graph, from: &[usize]) -> Vec<usize> {
+    let mut seen = vec![false; graph.len()];
+    reach(&mut seen, from, |node, out| out.extend_from_slice(graph.dependents(node)));
+    for node in from {
+        seen[*node] = false;
+    }
+    (0..seen.len()).filter(|node| seen[*node]).collect()
+}
+
+/// Flags what can be reached from some nodes, themselves included.
+fn reach(seen: &mut [bool], from: &[usize], next: impl Fn(usize, &mut Vec<u32>)) {
+    let mut open: Vec<u32> = Vec::new();
+    for start in from {
+        if std::mem::replace(&mut seen[*start], true) {
             continue;
         }
-        stack.extend(digraph.neighbors_directed(next, Direction::Incoming));
+        next(*start, &mut open);
+        while let Some(node) = open.pop() {
+            let node = node as usize;
+            if !std::mem::replace(&mut seen[node], true) {
+                next(node, &mut open);
+            }
+        }
     }
-    seen
+}
+
+/// Whether a selector without `+` names the node of this stage and cell, for
+/// those that have no plan at hand.
+///
+/// # Errors
+/// When it is malformed or follows needs.
+pub fn fits(selector: &str, stage: &str, cell: &BTreeMap<String, String>) -> Result<bool, SelectError> {
+    let malformed = || SelectError::Malformed(selector.to_owned());
+    let (name, rest) = selector.split_once('[').map_or((selector, None), |(name, rest)| (name, Some(rest)));
+    if name.is_empty() || name.contains(['+', ']']) {
+        return Err(malformed());
+    }
+    let pairs =
+        rest.map(|rest| rest.strip_suffix(']').ok_or_else(malformed)).transpose()?.unwrap_or_default();
+    let mut all = glob(name, stage);
+    for pair in pairs.split(',').filter(|pair| !pair.is_empty()) {
+        let (axis, value) = pair.split_once('=').ok_or_else(malformed)?;
+        all &= cell.get(axis.trim()).is_some_and(|own| glob(value.trim(), own));
+    }
+    Ok(all)
 }
 
 /// Matches a text against a pattern with `*` and `?`.
@@ -145,7 +170,29 @@ fn glob(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::glob;
+    use std::collections::BTreeMap;
+
+    use super::{fits, glob};
+
+    #[test]
+    fn a_selector_without_a_plan() {
+        let cell =
+            BTreeMap::from([("repo".to_owned(), "flask".to_owned()), ("arm".to_owned(), "grep".to_owned())]);
+        for (selector, want) in [
+            ("score", Some(true)),
+            ("sc*[repo=fl*,arm=grep]", Some(true)),
+            ("score[arm=bm25]", Some(false)),
+            ("score[replicate=1]", Some(false)),
+            ("index", Some(false)),
+            ("+score", None),
+            ("score+", None),
+            ("score[arm]", None),
+            ("score[arm=grep", None),
+            ("", None),
+        ] {
+            assert_eq!(fits(selector, "score", &cell).ok(), want, "{selector}");
+        }
+    }
 
     #[test]
     fn globs() {

@@ -4,9 +4,11 @@
 //! is nothing to include or load, no environment, and a bound on the work.
 //! This is the only place of the plan that knows the template engine.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
+use std::sync::LazyLock;
+
+use indexmap::IndexMap;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, ValueKind};
@@ -64,6 +66,9 @@ pub enum Reference {
     Name(String),
 }
 
+/// Made once: it is the same for every text.
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(environment);
+
 fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -97,7 +102,7 @@ pub fn references(text: &str) -> Result<Vec<Reference>, TemplateError> {
     if text.len() > LONGEST {
         return Err(TemplateError::TooMuch { template: shown(text) });
     }
-    let environment = environment();
+    let environment = &*ENVIRONMENT;
     let template = environment.template_from_str(text).map_err(|e| explain(text, &e))?;
     let known: Vec<String> = environment.globals().map(|(name, _)| name.to_owned()).collect();
     let mut out: Vec<Reference> = template
@@ -146,7 +151,7 @@ pub fn render_value(text: &str, vars: &Map<String, Value>) -> Result<Value, Temp
     if text.len() > LONGEST {
         return Err(TemplateError::TooMuch { template: shown(text) });
     }
-    let environment = environment();
+    let environment = &*ENVIRONMENT;
     let compiled = environment.compile_expression(expression).map_err(|e| explain(text, &e))?;
     let value = compiled.eval(Serde(vars)).map_err(|e| explain(text, &e))?;
     if value.is_undefined() {
@@ -162,38 +167,68 @@ pub fn render_value(text: &str, vars: &Map<String, Value>) -> Result<Value, Temp
     Ok(json)
 }
 
-/// Fills in a text of a command for one cell. `vars` holds `params` (see
-/// [`cell_vars`]) and the axis values of the cell.
+/// Fills in a text of a command for one cell, given as axis and value; the
+/// text may also name parameters.
 ///
 /// # Errors
 /// See [`TemplateError`].
-pub fn render_cell(text: &str, vars: &BTreeMap<String, Value>) -> Result<String, TemplateError> {
+pub fn render_cell(
+    text: &str,
+    params: &IndexMap<String, Value>,
+    cell: &[(&str, &str)],
+) -> Result<String, TemplateError> {
     if !is_template(text) {
         return Ok(text.to_owned());
     }
-    let vars: Map<String, Value> = vars.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    if let Some(done) = by_name(text, params, cell) {
+        return Ok(done);
+    }
+    let axis = |(axis, value): &(&str, &str)| ((*axis).to_owned(), Value::String((*value).to_owned()));
+    let mut vars: Map<String, Value> = cell.iter().map(axis).collect();
+    let params = params.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    vars.insert("params".to_owned(), Value::Object(params));
     render(text, &vars)
 }
 
-/// The variables of a cell: `params`, and each of its axes by name.
-#[must_use]
-pub fn cell_vars<'a>(
-    params: &indexmap::IndexMap<String, Value>,
-    cell: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> BTreeMap<String, Value> {
-    let mut out: BTreeMap<String, Value> =
-        cell.into_iter().map(|(axis, value)| (axis.to_owned(), Value::String(value.to_owned()))).collect();
-    let params: Map<String, Value> =
-        params.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-    out.insert("params".to_owned(), Value::Object(params));
-    out
+/// Words that are no names to the template engine.
+const WORDS: [&str; 13] =
+    ["true", "false", "none", "True", "False", "None", "not", "and", "or", "if", "else", "in", "is"];
+
+/// What the engine would give for a text whose templates only name texts, as
+/// nearly all of them do; none for any other, or when a name is unknown.
+/// A matrix fills in the same text many thousand times.
+fn by_name(text: &str, params: &IndexMap<String, Value>, cell: &[(&str, &str)]) -> Option<String> {
+    if text.len() > LONGEST || text.contains("{%") || text.contains("{#") {
+        return None;
+    }
+    let plain = |name: &str| {
+        name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+            && name.bytes().next().is_some_and(|b| !b.is_ascii_digit())
+            && !WORDS.contains(&name)
+    };
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (name, behind) = after.split_once("}}")?;
+        let name = name.trim_matches(' ');
+        let value = if let Some(param) = name.strip_prefix("params.") {
+            plain(param).then(|| params.get(param)?.as_str())?
+        } else {
+            plain(name).then(|| cell.iter().find(|(axis, _)| *axis == name))?.map(|(_, value)| *value)
+        };
+        out.push_str(before);
+        out.push_str(value?);
+        rest = behind;
+    }
+    out.push_str(rest);
+    (out.len() <= LONGEST).then_some(out)
 }
 
 fn render(text: &str, vars: &Map<String, Value>) -> Result<String, TemplateError> {
     if text.len() > LONGEST {
         return Err(TemplateError::TooMuch { template: shown(text) });
     }
-    let environment = environment();
+    let environment = &*ENVIRONMENT;
     let template = environment.template_from_str(text).map_err(|e| explain(text, &e))?;
     let mut out = Bounded(Vec::new());
     match template.render_captured_to(Serde(vars), &mut out) {
@@ -311,9 +346,46 @@ mod tests {
 
     #[test]
     fn cells_know_params_and_their_axes() {
-        let params = indexmap::IndexMap::from([("n".to_owned(), json!(3))]);
-        let vars = cell_vars(&params, [("lang", "go")]);
-        assert_eq!(render_cell("{{ lang }}-{{ params.n }}\n", &vars).unwrap(), "go-3\n");
-        assert!(render_cell("{{ repo }}", &vars).is_err());
+        let params = IndexMap::from([("n".to_owned(), json!(3)), ("t".to_owned(), json!("<x> y"))]);
+        let cell = [("lang", "go"), ("true", "no")];
+        let done = |text: &str| render_cell(text, &params, &cell);
+        assert_eq!(done("{{ lang }}-{{ params.n }}\n").unwrap(), "go-3\n");
+        assert!(done("{{ repo }}").is_err());
+        assert!(done("{{ params.none }}").is_err());
+        assert_ne!(done("{{ true }}").unwrap(), "no", "a word of the language is no axis");
+    }
+
+    #[test]
+    fn the_short_way_gives_what_the_engine_gives() {
+        let params = IndexMap::from([("t".to_owned(), json!("<x> & \"y\"")), ("n".to_owned(), json!(3))]);
+        let cell = [("lang", "go")];
+        let vars: Map<String, Value> =
+            [("params".to_owned(), json!({"t": "<x> & \"y\"", "n": 3})), ("lang".to_owned(), json!("go"))]
+                .into_iter()
+                .collect();
+        for text in [
+            "{{ lang }}",
+            "{{lang}}",
+            "a\n{{  lang  }}\n\n",
+            "{{ params.t }}{{ lang }}}} {",
+            "a {{ lang -}}  b",
+            "{{ lang }}{# no #}",
+            "{{ lang | upper }}{{ params.n }}",
+            "{% if lang %}{{ lang }}{% endif %}",
+            "{{{ lang }}}",
+            "{{ lang }",
+            "{{ \"}}\" }}",
+            "{{ }}",
+            "{{ params }}",
+            "{{ lang.x }}",
+            "{{ loop }}",
+        ] {
+            let engine = render(text, &vars);
+            if let Some(short) = by_name(text, &params, &cell) {
+                assert_eq!(Ok(&short), engine.as_ref(), "{text}");
+            }
+            assert_eq!(render_cell(text, &params, &cell).ok(), engine.ok(), "{text}");
+        }
+        assert!(by_name("{{ lang }}{{ params.t }}", &params, &cell).is_some());
     }
 }

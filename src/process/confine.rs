@@ -57,7 +57,7 @@ impl Ground {
         let all = AccessFs::from_all(LEVEL);
         let look = AccessFs::from_read(LEVEL);
         let devices = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
-        let system = system_paths(program).into_iter().map(|path| (path, look));
+        let system = outermost(system_paths(program)).into_iter().map(|path| (path, look));
         let devices = DEVICES.into_iter().map(|path| (PathBuf::from(path), devices));
         let shared = ["/dev/shm", "/dev/pts"].into_iter().map(|path| (PathBuf::from(path), all));
         let opened = system.chain(devices).chain(shared).filter_map(|(path, access)| {
@@ -123,6 +123,12 @@ pub(super) fn restrict(confine: &Confine, ground: &Ground) -> Result<ConfineRepo
         report.notes.push("the kernel offers no landlock".to_owned());
     }
     Ok(report)
+}
+
+/// The real folders that the others lie in: each rule costs every command a little.
+fn outermost(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let real: BTreeSet<PathBuf> = paths.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    real.iter().filter(|path| !path.ancestors().skip(1).any(|above| real.contains(above))).cloned().collect()
 }
 
 /// Devices that harmless programs use.

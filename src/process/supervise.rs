@@ -423,7 +423,8 @@ impl Supervisor {
     /// Writes down and tells how a command ended.
     fn close(&mut self, id: u64) {
         let Some(job) = self.jobs.remove(&id) else { return };
-        if let Some(folder) = &job.attempt {
+        // Without the lock the attempt was taken from us before it began.
+        if let Some(folder) = job.attempt.as_ref().filter(|_| job.lock.is_some()) {
             let bytes = serde_json::to_vec(&job.end).unwrap_or_default();
             // When it can't be written, the next engine takes the attempt for unknown, which it then is.
             let _ = fsio::write_atomic(&folder.join(EXIT_FILE), &bytes, Durability::Synced);

@@ -1,4 +1,7 @@
 //! From a run's journal and the store to the report object.
+//!
+//! Records are read where they are shown: a run of 100,000 reused nodes is told
+//! by a few lines.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +28,31 @@ pub struct RunNode {
     pub executed: bool,
 }
 
+/// A line of the journal about nodes with an artifact.
+#[derive(Clone, Debug)]
+enum Entry {
+    Reused {
+        stage: String,
+        count: u64,
+        listing: Option<Digest>,
+        nodes: Vec<(String, Digest)>,
+        except: Vec<String>,
+    },
+    Done {
+        node: String,
+        record: Digest,
+    },
+}
+
+/// Nodes of one stage with an artifact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Executed in this run.
+    pub executed: u64,
+    /// Taken from the store.
+    pub reused: u64,
+}
+
 /// A run as its journal tells it.
 #[derive(Clone, Debug, Default)]
 pub struct RunView {
@@ -42,8 +70,10 @@ pub struct RunView {
     pub arms: Vec<String>,
     /// Corpora: repository, digest, origin.
     pub corpora: Vec<(String, Digest, String)>,
+    /// Kinds of the stages, in their order; empty in journals of versions that did not say them.
+    pub kinds: Vec<String>,
     /// Nodes with an artifact, in the order of the journal.
-    pub nodes: Vec<RunNode>,
+    entries: Vec<Entry>,
     /// Failed nodes: id, message, object with the log.
     pub failed: Vec<(String, String, Option<Digest>)>,
     /// Blocked nodes: id and the node that blocks.
@@ -77,6 +107,28 @@ pub fn cell_of(id: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// The stage of a node id.
+fn stage_of(node: &str) -> &str {
+    node.split_once('[').map_or(node, |(stage, _)| stage)
+}
+
+impl Entry {
+    fn reused(&self, store: &Store) -> Result<Vec<(String, Digest)>, StoreError> {
+        let Self::Reused { listing, nodes, except, .. } = self else { return Ok(Vec::new()) };
+        match store.reused(*listing, nodes, except) {
+            // Of an old run the list may be gone, as its records may.
+            Err(StoreError::Missing(_)) => Ok(nodes.clone()),
+            other => other,
+        }
+    }
+
+    fn done(&self, store: &Store) -> Result<Option<RunNode>, StoreError> {
+        let Self::Done { node, record } = self else { return Ok(None) };
+        let found = store.record(record)?;
+        Ok(found.map(|record| RunNode { cell: cell_of(node), id: node.clone(), record, executed: true }))
+    }
+}
+
 impl RunView {
     /// Reads a run.
     ///
@@ -90,27 +142,23 @@ impl RunView {
         view.last = journal.lines.last().map_or(0, |l| l.at);
         for line in journal.lines {
             match line.event {
-                Event::RunStarted { pipeline, path, params, stages, arms, .. } => {
+                Event::RunStarted { pipeline, path, params, stages, kinds, arms, .. } => {
                     view.arms = arms;
+                    view.kinds = kinds;
                     view.pipeline = pipeline;
                     view.path = path;
                     view.params = params;
                     view.stages = stages;
                 }
                 Event::Corpus { repo, digest, origin } => view.corpora.push((repo, digest, origin)),
-                Event::Reused { nodes, .. } => {
-                    for (id, key) in nodes {
-                        if let Some(record) = store.hit(&key)? {
-                            view.nodes.push(RunNode { cell: cell_of(&id), id, record, executed: false });
-                        }
-                    }
+                Event::Reused { stage, count, listing, nodes, except } => {
+                    let count = count.max(nodes.len() as u64);
+                    view.entries.push(Entry::Reused { stage, count, listing, nodes, except });
                 }
                 Event::Started { node, .. } => view.running.push(node),
                 Event::Done { node, record, .. } => {
                     view.running.retain(|n| *n != node);
-                    if let Some(record) = store.record(&record)? {
-                        view.nodes.push(RunNode { cell: cell_of(&node), id: node, record, executed: true });
-                    }
+                    view.entries.push(Entry::Done { node, record });
                 }
                 Event::Failed { node, message, log, .. } => {
                     view.running.retain(|n| *n != node);
@@ -130,17 +178,111 @@ impl RunView {
         Ok(view)
     }
 
+    /// Numbers of nodes with an artifact, by stage.
+    #[must_use]
+    pub fn tallies(&self) -> BTreeMap<&str, Tally> {
+        let mut out: BTreeMap<&str, Tally> = BTreeMap::new();
+        for entry in &self.entries {
+            match entry {
+                Entry::Reused { stage, count, .. } => out.entry(stage).or_default().reused += count,
+                Entry::Done { node, .. } => out.entry(stage_of(node)).or_default().executed += 1,
+            }
+        }
+        out
+    }
+
+    /// Ids of all nodes of a stage that have an artifact, or of `any` stage.
+    ///
+    /// # Errors
+    /// When a list of reused nodes can't be read.
+    pub fn ids(&self, store: &Store, of: Option<&str>) -> Result<Vec<String>, StoreError> {
+        let mut out = Vec::new();
+        for entry in &self.entries {
+            match entry {
+                Entry::Reused { stage, .. } if of.is_none_or(|of| of == stage) => {
+                    out.extend(entry.reused(store)?.into_iter().map(|(node, _)| node));
+                }
+                Entry::Done { node, .. } if of.is_none_or(|of| of == stage_of(node)) => {
+                    out.push(node.clone());
+                }
+                _ => {}
+            }
+        }
+        Ok(out)
+    }
+
+    /// The node of this id.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn node(&self, store: &Store, id: &str) -> Result<Option<RunNode>, StoreError> {
+        let mut found = self.nodes(store, |stage| stage == stage_of(id), |node| node == id)?;
+        Ok(found.pop())
+    }
+
+    /// Nodes that were executed in this run.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn executed(&self, store: &Store) -> Result<Vec<RunNode>, StoreError> {
+        let mut out = Vec::new();
+        for entry in &self.entries {
+            out.extend(entry.done(store)?);
+        }
+        Ok(out)
+    }
+
+    /// Nodes of stages of some kinds; of journals that don't tell the kinds, all.
+    fn of_kinds(&self, store: &Store, kinds: &[&str]) -> Result<Vec<RunNode>, StoreError> {
+        let kind = |stage: &str| {
+            let at = self.stages.iter().position(|(name, _)| name == stage)?;
+            self.kinds.get(at).map(String::as_str)
+        };
+        self.nodes(store, |stage| kind(stage).is_none_or(|kind| kinds.contains(&kind)), |_| true)
+    }
+
+    /// Nodes with their records, those that have been lost since left out.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn nodes(
+        &self,
+        store: &Store,
+        stages: impl Fn(&str) -> bool,
+        ids: impl Fn(&str) -> bool,
+    ) -> Result<Vec<RunNode>, StoreError> {
+        let mut out = Vec::new();
+        for entry in &self.entries {
+            match entry {
+                Entry::Reused { stage, .. } if stages(stage) => {
+                    let mut reused = entry.reused(store)?;
+                    reused.retain(|(node, _)| ids(node));
+                    let keys: Vec<Digest> = reused.iter().map(|(_, key)| *key).collect();
+                    for ((id, _), record) in reused.into_iter().zip(store.hits(&keys)?) {
+                        let cell = cell_of(&id);
+                        out.extend(record.map(|record| RunNode { cell, id, record, executed: false }));
+                    }
+                }
+                Entry::Done { node, .. } if stages(stage_of(node)) && ids(node) => {
+                    out.extend(entry.done(store)?);
+                }
+                _ => {}
+            }
+        }
+        Ok(out)
+    }
+
     /// Counts of nodes so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         if let Some((_, counts, _)) = self.ended {
             return counts;
         }
-        let executed = self.nodes.iter().filter(|n| n.executed).count() as u64;
+        let tallies = self.tallies();
         Counts {
             total: self.stages.iter().map(|(_, n)| n).sum(),
-            executed,
-            reused: self.nodes.len() as u64 - executed,
+            executed: tallies.values().map(|tally| tally.executed).sum(),
+            reused: tallies.values().map(|tally| tally.reused).sum(),
             failed: self.failed.len() as u64,
             blocked: self.blocked.len() as u64,
         }
@@ -165,7 +307,8 @@ impl RunView {
     /// When an artifact can't be read.
     pub fn result(&self, store: &Store) -> Result<Value, StoreError> {
         let mut found: Vec<(String, Value)> = Vec::new();
-        for node in self.nodes.iter().filter(|n| n.record.kind == "aggregate") {
+        let nodes = self.of_kinds(store, &["aggregate"])?;
+        for node in nodes.iter().filter(|n| n.record.kind == "aggregate") {
             if let Some(digest) = node.record.part(part::RESULT) {
                 let mut result = read_json(store, &digest, &node.id)?;
                 self.order_arms(&mut result);
@@ -198,9 +341,28 @@ impl RunView {
     /// # Errors
     /// When an artifact can't be read.
     pub fn report(&self, store: &Store) -> Result<Value, StoreError> {
+        let nodes = self.nodes(store, |_| true, |_| true)?;
+        let executed: Vec<&str> = nodes.iter().filter(|n| n.executed).map(|n| n.id.as_str()).collect();
+        let machines: std::collections::BTreeSet<&str> =
+            nodes.iter().filter_map(|n| n.record.machine.as_deref()).collect();
+        let records: Vec<Value> = nodes.iter().map(|n| json!([n.id, n.record.key, n.executed])).collect();
+        let mut whole = self.summary(store)?;
+        if let Some(run) = whole["run"].as_object_mut() {
+            run.insert("executed".to_owned(), json!(executed));
+            run.insert("records".to_owned(), json!(records));
+            run.insert("machines".to_owned(), json!(machines));
+        }
+        Ok(whole)
+    }
+
+    /// The report object without lists of all nodes: what people are shown.
+    ///
+    /// # Errors
+    /// When an artifact can't be read.
+    pub fn summary(&self, store: &Store) -> Result<Value, StoreError> {
         let result = self.result(store)?;
         let mut sessions = Vec::new();
-        for node in &self.nodes {
+        for node in &self.of_kinds(store, &["read"])? {
             let Some(digest) = node.record.part(part::CELL) else { continue };
             let state: SessionState = artifact::from_json(&store.get(&digest)?)
                 .map_err(|e| StoreError::Unreadable { what: node.id.clone(), why: e.to_string() })?;
@@ -211,11 +373,6 @@ impl RunView {
                 }));
             }
         }
-        let executed: Vec<&str> = self.nodes.iter().filter(|n| n.executed).map(|n| n.id.as_str()).collect();
-        let machines: std::collections::BTreeSet<&str> =
-            self.nodes.iter().filter_map(|n| n.record.machine.as_deref()).collect();
-        let records: Vec<Value> =
-            self.nodes.iter().map(|n| json!([n.id, n.record.key, n.executed])).collect();
         let run = json!({
             "run": self.run,
             "pipeline": self.pipeline,
@@ -226,9 +383,6 @@ impl RunView {
             "started": rfc3339(self.started),
             "ended": self.ended.map(|_| rfc3339(self.last)),
             "nodes": self.counts(),
-            "executed": executed,
-            "records": records,
-            "machines": machines,
             "corpora": self.corpora.iter().map(|(r, d, o)| json!({ "repo": r, "digest": d, "origin": o })).collect::<Vec<_>>(),
             "sessions": sessions,
             "failed": self.failed.iter().map(|(n, m, _)| json!({ "node": n, "message": m })).collect::<Vec<_>>(),
@@ -246,7 +400,12 @@ impl RunView {
     /// When an artifact can't be read.
     pub fn rows(&self, store: &Store) -> Result<String, StoreError> {
         let mut cells = Vec::new();
-        for node in &self.nodes {
+        let nodes = self.of_kinds(store, &["read", "grade"])?;
+        let mut graded: BTreeMap<&BTreeMap<String, String>, &RunNode> = BTreeMap::new();
+        for node in nodes.iter().rev().filter(|n| n.record.kind == "grade") {
+            graded.insert(&node.cell, node);
+        }
+        for node in &nodes {
             let Some(results) = node.record.part(part::RESULTS) else { continue };
             let unreadable =
                 |e: serde_json::Error| StoreError::Unreadable { what: node.id.clone(), why: e.to_string() };
@@ -255,15 +414,15 @@ impl RunView {
                 Some(digest) => Some(artifact::from_json(&store.get(&digest)?).map_err(unreadable)?),
                 None => None,
             };
-            let graded = self.nodes.iter().find(|n| n.record.kind == "grade" && n.cell == node.cell);
-            let grades: Option<Grades> = match graded.and_then(|g| g.record.part(part::GRADES)) {
-                Some(digest) => Some(artifact::from_json(&store.get(&digest)?).map_err(unreadable)?),
-                None => None,
-            };
+            let grades: Option<Grades> =
+                match graded.get(&node.cell).and_then(|g| g.record.part(part::GRADES)) {
+                    Some(digest) => Some(artifact::from_json(&store.get(&digest)?).map_err(unreadable)?),
+                    None => None,
+                };
             let tasks: Vec<String> = answers.iter().map(|a| a.task.clone()).collect();
             cells.push((node, tasks, answers, timing, grades));
         }
-        let arms: Vec<&str> = self.arm_order();
+        let arms: Vec<&str> = self.arm_order(&nodes);
         cells.sort_by_key(|(node, ..)| {
             let arm = node.cell.get("arm").map(String::as_str);
             (arms.iter().position(|a| Some(*a) == arm), node.cell.get("repo"), replicate(&node.cell))
@@ -292,9 +451,9 @@ impl RunView {
     }
 
     /// Arms in manifest order, then those that only cells name.
-    fn arm_order(&self) -> Vec<&str> {
+    fn arm_order<'a>(&'a self, nodes: &'a [RunNode]) -> Vec<&'a str> {
         let mut out: Vec<&str> = self.arms.iter().map(String::as_str).collect();
-        for arm in self.nodes.iter().filter_map(|n| n.cell.get("arm")) {
+        for arm in nodes.iter().filter_map(|n| n.cell.get("arm")) {
             if !out.contains(&arm.as_str()) {
                 out.push(arm);
             }

@@ -158,7 +158,7 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
                 if let Some(name) = &command.metrics {
                     for input in inputs {
                         summary.cells.push(Cell {
-                            command: Some(input.record.is_some()),
+                            command: Some(input.parts.is_some()),
                             planned: 1,
                             arm: input.cell.get(axis::ARM).cloned(),
                             repo: input.cell.get(axis::REPO).cloned(),
@@ -177,7 +177,7 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
 }
 
 fn cell(job: &Job, input: &Input) -> Result<Cell, Failure> {
-    let grades: Option<Grades> = input.record.is_some().then(|| job.json(input, part::GRADES)).transpose()?;
+    let grades: Option<Grades> = input.parts.is_some().then(|| job.json(input, part::GRADES)).transpose()?;
     Ok(Cell {
         arm: input.cell.get(axis::ARM).cloned(),
         repo: input.cell.get(axis::REPO).cloned(),
@@ -194,7 +194,7 @@ fn cell(job: &Job, input: &Input) -> Result<Cell, Failure> {
 fn numbers(job: &Job, input: &Input, name: &str, measured: bool) -> Result<Vec<CustomNumber>, Failure> {
     let arm = input.cell.get(axis::ARM).cloned();
     let replicate = input.cell.get(axis::REPLICATE).cloned();
-    if input.record.is_none() {
+    if input.parts.is_none() {
         return Ok(Vec::new());
     }
     let value: Value = job.json(input, name)?;

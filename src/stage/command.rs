@@ -44,48 +44,66 @@ impl Kind for Command {
         let Work::Command(command) = &at.stage.work else {
             return Err(NoRecipe::Impossible("this stage runs nothing".to_owned()));
         };
-        let vars = variables(at.pipeline, at.cell);
-        let render =
-            |text: &str| template::render_cell(text, &vars).map_err(|e| NoRecipe::Impossible(e.to_string()));
+        let cell: Vec<(&str, &str)> =
+            at.cell.iter().map(|(axis, value)| (axis.as_str(), value.as_str())).collect();
+        let render = |text: &str| {
+            template::render_cell(text, &at.pipeline.params, &cell)
+                .map_err(|e| NoRecipe::Impossible(e.to_string()))
+        };
         let mut out = Map::new();
         let run = command.run.iter().map(|w| render(w)).collect::<Result<Vec<_>, _>>()?;
         // By path, so that a reason names the file; scripts are inputs like others.
         let mut inputs: BTreeMap<String, String> = BTreeMap::new();
-        for word in run.iter().filter(|word| is_file(&at.pipeline.root, word)) {
+        for word in run.iter().filter(|word| at.world.is_file(word)) {
             inputs.extend(files(at, word)?);
         }
-        out.insert("run".to_owned(), json!(run));
+        let text = |text: &String| Value::String(text.clone());
+        out.insert("run".to_owned(), Value::Array(run.into_iter().map(Value::String).collect()));
         for pattern in &command.inputs {
             inputs.extend(files(at, &render(pattern)?)?);
         }
-        put(&mut out, "inputs", json!(inputs), &json!({}));
-        let env =
-            command.env.iter().map(|(k, v)| Ok((k, render(v)?))).collect::<Result<BTreeMap<_, _>, _>>()?;
-        put(&mut out, "env", json!(env), &json!({}));
-        put(&mut out, "secrets", json!(command.secrets), &json!([]));
-        put(&mut out, "network", json!(command.network), &json!(false));
-        let mut outputs = BTreeMap::new();
+        if !inputs.is_empty() {
+            let inputs = inputs.into_iter().map(|(path, digest)| (path, Value::String(digest)));
+            out.insert("inputs".to_owned(), Value::Object(inputs.collect()));
+        }
+        if !command.env.is_empty() {
+            let env = command.env.iter().map(|(k, v)| Ok((k.clone(), Value::String(render(v)?))));
+            out.insert("env".to_owned(), Value::Object(env.collect::<Result<_, _>>()?));
+        }
+        if !command.secrets.is_empty() {
+            out.insert("secrets".to_owned(), Value::Array(command.secrets.iter().map(text).collect()));
+        }
+        if command.network {
+            out.insert("network".to_owned(), Value::Bool(true));
+        }
+        let mut outputs = Map::new();
         for (name, output) in &command.outputs {
             let schema = match &output.schema {
                 Some(path) => Some(files(at, path)?),
                 None => None,
             };
-            outputs.insert(name, json!([render(&output.path)?, schema]));
+            let schema = schema.map_or(Value::Null, |schema| json!(schema));
+            outputs.insert(name.clone(), Value::Array(vec![Value::String(render(&output.path)?), schema]));
         }
-        out.insert("outputs".to_owned(), json!(outputs));
+        out.insert("outputs".to_owned(), Value::Object(outputs));
         let mut needs = Vec::new();
         for (need, ups) in at.stage.needs.iter().zip(at.needs) {
             for up in ups {
                 let parts = up.parts.as_ref().ok_or_else(|| NoRecipe::Wait(up.id.clone()))?;
                 // In the recipe stands what the command can see: place and content, not the producer's name.
-                let parts: BTreeMap<&String, String> =
-                    parts.iter().filter(|(n, _)| !is_meta(n)).map(|(n, d)| (n, d.hex())).collect();
+                let parts = parts.iter().filter(|(n, _)| !is_meta(n));
                 needs.push((place(&at.pipeline.stages[*need].name, &up.extra), parts));
             }
         }
         // It sees folders, not an order.
-        needs.sort();
-        put(&mut out, "needs", json!(needs), &json!([]));
+        needs.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.clone().cmp(b.1.clone())));
+        if !needs.is_empty() {
+            let needs = needs.into_iter().map(|(place, parts)| {
+                let parts = parts.map(|(name, digest)| (name.clone(), Value::String(digest.hex())));
+                Value::Array(vec![Value::String(place), Value::Object(parts.collect())])
+            });
+            out.insert("needs".to_owned(), Value::Array(needs.collect()));
+        }
         put(&mut out, "task", task(at.pipeline, at.cell), &Value::Null);
         if at.stage.effect != Effect::Pure {
             put(&mut out, "replicate", json!(at.value(axis::REPLICATE)), &Value::Null);
@@ -110,21 +128,10 @@ fn put(out: &mut Map<String, Value>, name: &str, value: Value, default: &Value) 
     }
 }
 
-fn is_file(root: &Path, word: &str) -> bool {
-    tree::plain(word).is_ok() && root.join(word).is_file()
-}
-
 /// Files that match a pattern: project path and digest, hex.
 fn files(at: &At<'_>, pattern: &str) -> Result<Vec<(String, String)>, NoRecipe> {
     let found = at.world.files(pattern).map_err(NoRecipe::Impossible)?;
     Ok(found.iter().map(|(path, digest)| (path.clone(), digest.hex())).collect())
-}
-
-/// What templates of a cell may name: axis values and parameters.
-fn variables(pipeline: &Compiled, cell: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
-    let mut out: BTreeMap<String, Value> = cell.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
-    out.insert("params".to_owned(), json!(pipeline.params));
-    out
 }
 
 /// The node's question without its ground truth.
@@ -271,7 +278,7 @@ fn lay_inputs(job: &Job, work: &Path) -> Result<(), Failure> {
         let all = job.stage().needs.iter().zip(&job.needs);
         all.flat_map(|(need, inputs)| inputs.iter().map(move |input| (need, input))).filter_map(|(need, input)| {
             let folder = place(&job.pipeline.stages[*need].name, &input.extra);
-            Some((input.record.as_ref()?, PathBuf::from(folder)))
+            Some((input.parts.as_ref()?, PathBuf::from(folder)))
         })
     };
     let task = task(&job.pipeline, &job.cell);
@@ -303,8 +310,8 @@ fn lay_inputs(job: &Job, work: &Path) -> Result<(), Failure> {
             tree::set_executable(&work.join(path))?;
         }
     }
-    for (record, folder) in needs() {
-        for (name, part) in record.parts.iter().filter(|(n, _)| !is_meta(n)) {
+    for (parts, folder) in needs() {
+        for (name, part) in parts.iter().filter(|(n, _)| !is_meta(n)) {
             if part.tree {
                 job.store.restore(&part.digest, &work.join(&folder).join(name))?;
             } else {

@@ -31,7 +31,7 @@ use crate::manifest::pipeline::Cause;
 use crate::plan::compiled::{Arm, Compiled, Repository, Stage, Work};
 use crate::plan::key::Kind;
 use crate::process::Supervisors;
-use crate::store::{Outcome, PartContent, Record, Store, StoreError};
+use crate::store::{Outcome, PartContent, PartRef, Record, Store, StoreError};
 
 /// Everything that one execution of a node may use.
 pub struct Job {
@@ -74,8 +74,26 @@ pub struct Input {
     pub cell: BTreeMap<String, String>,
     /// Values on the axes that the reading stage lacks.
     pub extra: Vec<(String, String)>,
+    /// Its key, when it is known.
+    pub key: Option<Digest>,
+    /// Its parts by name; none when it produced nothing.
+    pub parts: Option<BTreeMap<String, PartRef>>,
+    /// Its record, where that had to be read.
+    pub record: Option<Arc<Record>>,
+}
+
+impl Input {
     /// Its record; none when it produced nothing.
-    pub record: Option<Record>,
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn record(&self, store: &Store) -> Result<Option<Arc<Record>>, StoreError> {
+        match (&self.record, &self.key, &self.parts) {
+            (Some(record), ..) => Ok(Some(Arc::clone(record))),
+            (None, Some(key), Some(_)) => Ok(store.hit(key)?.map(Arc::new)),
+            _ => Ok(None),
+        }
+    }
 }
 
 /// What an execution produced.
@@ -248,9 +266,10 @@ impl Job {
     /// Bytes of a part of an input.
     fn part(&self, input: &Input, name: &str) -> Result<Vec<u8>, Failure> {
         let digest = input
-            .record
+            .parts
             .as_ref()
-            .and_then(|r| r.part(name))
+            .and_then(|parts| parts.get(name))
+            .map(|part| part.digest)
             .ok_or_else(|| Failure::new(Cause::Output, format!("`{}` has no part `{name}`", input.id)))?;
         Ok(self.store.get(&digest)?)
     }

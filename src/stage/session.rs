@@ -1,6 +1,7 @@
 //! `session` with the driver `retrieval`: all questions put to the server itself.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -72,6 +73,10 @@ impl Kind for Retrieval {
         Ok(out)
     }
 
+    fn reads_keys(&self) -> bool {
+        true
+    }
+
     fn format(&self) -> u32 {
         1
     }
@@ -136,19 +141,20 @@ pub(super) async fn bench<'a>(
 }
 
 /// The ingest's record: an input of its own, or that of the warmup's recipe.
-fn ingest_record(job: &Job) -> Result<Record, Failure> {
-    if let Some(record) = job.input("ingest").and_then(|input| input.record.clone()) {
+fn ingest_record(job: &Job) -> Result<Arc<Record>, Failure> {
+    let record = |kind| job.input(kind).map_or(Ok(None), |input| input.record(&job.store));
+    if let Some(record) = record("ingest")? {
         return Ok(record);
     }
     let missing = || Failure::new(Cause::Output, "the record of the ingest is not in the store");
-    let warmup = job.input("warmup").and_then(|input| input.record.as_ref()).ok_or_else(missing)?;
+    let warmup = record("warmup")?.ok_or_else(missing)?;
     let recipe: Value = serde_json::from_slice(&job.store.get(&warmup.recipe)?)
         .map_err(|e| Failure::new(Cause::Output, e.to_string()))?;
     let key: Digest = recipe["ingest"].as_str().and_then(|hex| hex.parse().ok()).ok_or_else(missing)?;
     let record = job.store.hit(&key)?;
     match record {
-        Some(record) => Ok(record),
-        None => job.store.newest_attempt(&key)?.ok_or_else(missing),
+        Some(record) => Ok(Arc::new(record)),
+        None => job.store.newest_attempt(&key)?.map(Arc::new).ok_or_else(missing),
     }
 }
 

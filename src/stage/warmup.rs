@@ -21,6 +21,10 @@ impl Kind for Warmup {
         Ok(out)
     }
 
+    fn reads_keys(&self) -> bool {
+        true
+    }
+
     fn format(&self) -> u32 {
         1
     }

@@ -5,6 +5,8 @@ use std::fs;
 
 use super::index::Index;
 use super::journal::Journal;
+use super::pack::{self, FrameKind};
+use super::standing::Envelope;
 use super::{Store, StoreError};
 use crate::digest::Digest;
 use crate::event::Event;
@@ -51,10 +53,20 @@ impl Store {
         }
         let mut keys: BTreeSet<Digest> = BTreeSet::new();
         let mut roots: BTreeSet<Digest> = BTreeSet::new();
-        for run in runs.iter().rev().take(keep_runs) {
+        let pins = self.pins()?;
+        keys.extend(pins.iter().flat_map(|pin| pin.keys.iter().copied()));
+        let pinned = |run: &String| pins.iter().any(|pin| pin.selector.is_none() && pin.run == *run);
+        let newest = runs.len().saturating_sub(keep_runs);
+        let kept_runs = runs.iter().enumerate().filter(|(at, run)| *at >= newest || pinned(run));
+        for (_, run) in kept_runs {
             for line in Journal::read(self.root(), run)?.lines {
                 match line.event {
-                    Event::Reused { nodes, .. } => keys.extend(nodes.iter().map(|(_, key)| *key)),
+                    Event::Reused { listing, nodes, except, .. } => {
+                        // Of a listing that is lost nothing more can be kept than what other lines name.
+                        let reused = self.reused(listing, &nodes, &except).unwrap_or(nodes);
+                        keys.extend(reused.iter().map(|(_, key)| *key));
+                        roots.extend(listing);
+                    }
                     Event::Done { key, .. } => {
                         keys.insert(key);
                     }
@@ -155,12 +167,15 @@ impl Store {
 fn pack_has_record(path: &std::path::Path, kept: &BTreeSet<Digest>) -> Result<bool, StoreError> {
     let file = fsio::at(fs::File::open(path), "can't read", path)?;
     let mut reader = std::io::BufReader::new(file);
-    while let Some((header, _)) = super::pack::read_frame(&mut reader, path)? {
+    while let Some((header, payload)) = pack::read_frame(&mut reader, path)? {
         let keeps = match header.kind {
-            super::pack::FrameKind::Record => kept.contains(&header.digest),
+            FrameKind::Object => false,
+            FrameKind::Record => kept.contains(&header.digest),
+            FrameKind::Arrival => pack::unpack(&header, payload)
+                .and_then(|body| Envelope::open(&body))
+                .is_some_and(|one| kept.contains(&one.digest)),
             // What was spent is never forgotten.
-            super::pack::FrameKind::Ledger => true,
-            super::pack::FrameKind::Object => false,
+            FrameKind::Ledger => true,
         };
         if keeps {
             return Ok(true);

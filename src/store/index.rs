@@ -3,16 +3,21 @@
 //! Everything in it can be read again from packs, object files and journals,
 //! so a damaged index is put aside and rebuilt.
 
-use std::fs::{self, File};
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::ledger::StagedEntry;
 use super::object::{Found, loose_path, pack_path};
-use super::pack::{self, FrameKind, HEADER, Header, PackWriter, Placed};
-use super::record::{Outcome, Record};
-use super::StoreError;
+use super::pack::{FrameKind, PackWriter, Placed};
+use super::record::{Outcome, PartRef, Record};
+use super::scan::{Scanned, scan_loose, scan_pack};
+use super::standing::{self, Arrival};
+use super::{Standing, StoreError};
 use crate::digest::Digest;
 use crate::fsio;
 
@@ -39,7 +44,11 @@ CREATE INDEX IF NOT EXISTS spend_by_pipeline ON spend (pipeline, run);
 CREATE TABLE IF NOT EXISTS fences (key BLOB PRIMARY KEY, run TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS home (inode INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS packs (id TEXT PRIMARY KEY, taken INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS standing (id BLOB NOT NULL, losses INTEGER NOT NULL);
+INSERT INTO standing SELECT randomblob(16), 0 WHERE NOT EXISTS (SELECT 1 FROM standing);
 ";
+/// The accepted record of a key.
+const ACCEPTED: &str = "SELECT body FROM records WHERE key = ?1 AND accepted = 1";
 /// Raised when the tables change; an index of another version is rebuilt.
 const VERSION: i64 = 2;
 
@@ -47,10 +56,48 @@ pub(super) struct Index {
     pub(super) db: Connection,
 }
 
+/// Parts of a record by name.
+pub(super) type Parts = BTreeMap<String, PartRef>;
+
+/// What of a record is shown to those that read it.
+#[derive(Deserialize)]
+struct Shown {
+    recipe: Digest,
+    parts: Parts,
+}
+
+/// The objects that must be there for a record to be whole.
+trait Objects {
+    fn recipe(&self) -> &Digest;
+    fn parts(&self) -> &Parts;
+}
+
+impl Objects for Record {
+    fn recipe(&self) -> &Digest {
+        &self.recipe
+    }
+
+    fn parts(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+impl Objects for Shown {
+    fn recipe(&self) -> &Digest {
+        &self.recipe
+    }
+
+    fn parts(&self) -> &Parts {
+        &self.parts
+    }
+}
+
 /// A record that is written but not yet in the index.
 pub(super) struct Staged {
     pub(super) record: Record,
     pub(super) digest: Digest,
+    /// How it came, when it was not made here.
+    pub(super) arrival: Option<Arrival>,
 }
 
 impl Index {
@@ -95,18 +142,19 @@ impl Index {
         if version != VERSION {
             db.execute_batch(
                 "DROP TABLE IF EXISTS objects; DROP TABLE IF EXISTS records; DROP TABLE IF EXISTS packs;
-                 DROP TABLE IF EXISTS ledger; DROP TABLE IF EXISTS spend; DROP TABLE IF EXISTS fences; DROP TABLE IF EXISTS home;",
+                 DROP TABLE IF EXISTS ledger; DROP TABLE IF EXISTS spend; DROP TABLE IF EXISTS fences;
+                 DROP TABLE IF EXISTS home; DROP TABLE IF EXISTS arrivals; DROP TABLE IF EXISTS standing;",
             )?;
             db.execute_batch(SCHEMA)?;
             db.pragma_update(None, "user_version", VERSION)?;
         }
-        db.execute_batch(SCHEMA)?;
+        db.execute_batch(standing::SCHEMA)?;
         Ok(Self { db })
     }
 
     /// Takes in frames that are in packs or object files but not in the index.
     pub(super) fn take_in(&mut self, root: &Path) -> Result<(), StoreError> {
-        let fresh: i64 = self.db.query_row("SELECT COUNT(*) FROM packs", [], |row| row.get(0))?;
+        let mut known = self.packs()?;
         let mut packs: Vec<PathBuf> = Vec::new();
         let folder = root.join("packs");
         for entry in fsio::at(fs::read_dir(&folder), "can't list", &folder)? {
@@ -116,20 +164,30 @@ impl Index {
             }
         }
         packs.sort();
-        let mut found: Vec<Scanned> = Vec::new();
+        let mut sizes = Vec::with_capacity(packs.len());
         for path in packs {
-            let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let taken: u64 = self
-                .db
-                .query_row("SELECT taken FROM packs WHERE id = ?1", [&id], |row| row.get::<_, i64>(0))
-                .optional()?
-                .map_or(0, |n| u64::try_from(n).unwrap_or(0));
             let size = fsio::at(fs::metadata(&path), "can't look at", &path)?.len();
+            let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            sizes.push((path, id, size));
+        }
+        let lost: Vec<&String> = known
+            .iter()
+            .filter(|(id, taken)| !sizes.iter().any(|(_, other, size)| other == *id && size >= taken))
+            .map(|(id, _)| id)
+            .collect();
+        if !lost.is_empty() {
+            self.forget_packs(&lost)?;
+            // What they held may stand in others too: all are read again.
+            known.clear();
+        }
+        let mut found: Vec<Scanned> = Vec::new();
+        for (path, id, size) in sizes {
+            let taken = known.get(&id).copied().unwrap_or(0);
             if size > taken {
                 found.push(scan_pack(&path, id, taken)?);
             }
         }
-        let loose = if fresh == 0 { scan_loose(root)? } else { Vec::new() };
+        let loose = if known.is_empty() { scan_loose(root)? } else { Vec::new() };
         if found.is_empty() && loose.is_empty() {
             return Ok(());
         }
@@ -152,8 +210,8 @@ impl Index {
                 params![id, as_i64(end)],
             )?;
         }
-        // Oldest first, so that the accepted one is the same as before.
-        records.sort_by_key(|one| (one.record.ended, one.digest));
+        // Those made here and oldest first, so that the accepted one is the same as before.
+        records.sort_by_key(|one| (one.arrival.is_some(), one.record.ended, one.digest));
         for staged in &records {
             insert_record(&tx, staged)?;
         }
@@ -166,10 +224,42 @@ impl Index {
         Ok(self.db.transaction_with_behavior(TransactionBehavior::Immediate)?)
     }
 
-    /// Makes frames known that were written outside any record.
-    pub(super) fn commit(&mut self, writer: &mut PackWriter) -> Result<(), StoreError> {
+    /// The packs that were taken in, each up to which byte.
+    fn packs(&self) -> Result<BTreeMap<String, u64>, StoreError> {
+        let mut query = self.db.prepare_cached("SELECT id, taken FROM packs")?;
+        let rows = query.query_map([], |row| {
+            Ok((row.get::<_, String>(0)?, u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0)))
+        })?;
+        rows.map(|row| row.map_err(StoreError::from)).collect()
+    }
+
+    /// Drops what packs held that are gone or have become shorter.
+    fn forget_packs(&mut self, ids: &[&String]) -> Result<(), StoreError> {
+        let tx = self.begin()?;
+        for id in ids {
+            tx.execute("DELETE FROM objects WHERE pack = ?1", [id])?;
+            tx.execute("DELETE FROM packs WHERE id = ?1", [id])?;
+        }
+        lose(&tx)?;
+        tx.commit()?;
+        Ok(())
+    }
+
+    pub(super) fn standing(&self) -> Result<Standing, StoreError> {
+        let mut query = self.db.prepare_cached("SELECT id, losses FROM standing")?;
+        let (id, losses): (Vec<u8>, i64) = query.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let mut index = [0; 16];
+        index.iter_mut().zip(id).for_each(|(slot, byte)| *slot = byte);
+        Ok(Standing { index, losses: u64::try_from(losses).unwrap_or(u64::MAX) })
+    }
+
+    /// Makes written frames known, and records among them.
+    pub(super) fn commit(&mut self, writer: &mut PackWriter, staged: &[Staged]) -> Result<(), StoreError> {
         let tx = self.begin()?;
         took(&tx, writer)?;
+        for one in staged {
+            insert_record(&tx, one)?;
+        }
         tx.commit()?;
         writer.indexed();
         Ok(())
@@ -210,7 +300,7 @@ impl Index {
     }
 
     pub(super) fn accepted(&self, key: &Digest) -> Result<Option<Record>, StoreError> {
-        self.one("SELECT body FROM records WHERE key = ?1 AND accepted = 1", &[&key.bytes().as_slice()])
+        self.one(ACCEPTED, &[&key.bytes().as_slice()])
     }
 
     pub(super) fn record(&self, digest: &Digest) -> Result<Option<Record>, StoreError> {
@@ -264,6 +354,43 @@ impl Index {
         Ok(out)
     }
 
+    /// The accepted and complete records of keys, read as of one moment.
+    pub(super) fn hits(&self, keys: &[Digest]) -> Result<Vec<Option<Record>>, StoreError> {
+        self.hits_as(keys)
+    }
+
+    /// The parts of such records, by name.
+    pub(super) fn parts(&self, keys: &[Digest]) -> Result<Vec<Option<Parts>>, StoreError> {
+        let found = self.hits_as::<Shown>(keys)?;
+        Ok(found.into_iter().map(|one| one.map(|shown| shown.parts)).collect())
+    }
+
+    fn hits_as<T: DeserializeOwned + Objects>(&self, keys: &[Digest]) -> Result<Vec<Option<T>>, StoreError> {
+        let tx = self.db.unchecked_transaction()?;
+        let mut out = Vec::with_capacity(keys.len());
+        {
+            let mut records = tx.prepare_cached(ACCEPTED)?;
+            let mut objects = tx.prepare_cached("SELECT size FROM objects WHERE digest = ?1")?;
+            let mut size = |digest: &Digest| -> Result<Option<u64>, StoreError> {
+                let size = objects.query_row([digest.bytes().as_slice()], |row| row.get::<_, i64>(0));
+                Ok(size.optional()?.map(|size| u64::try_from(size).unwrap_or(0)))
+            };
+            for key in keys {
+                let mut rows = records.query([key.bytes().as_slice()])?;
+                let record: Option<T> = match rows.next()? {
+                    Some(row) => Some(parse(row.get_ref(0)?.as_str().unwrap_or_default())?),
+                    None => None,
+                };
+                out.push(match record {
+                    Some(record) if whole(&record, &mut size)? => Some(record),
+                    _ => None,
+                });
+            }
+        }
+        tx.commit()?;
+        Ok(out)
+    }
+
     /// Whether every object of a record is present in its size.
     pub(super) fn complete(&self, record: &Record) -> Result<bool, StoreError> {
         complete(&self.db, record)
@@ -271,17 +398,17 @@ impl Index {
 
     pub(super) fn forget_object(&self, digest: &Digest) -> Result<(), StoreError> {
         self.db.execute("DELETE FROM objects WHERE digest = ?1", [digest.bytes().as_slice()])?;
-        Ok(())
+        lose(&self.db)
     }
 
     pub(super) fn forget_record(&self, digest: &Digest) -> Result<(), StoreError> {
         self.db.execute("DELETE FROM records WHERE digest = ?1", [digest.bytes().as_slice()])?;
-        Ok(())
+        lose(&self.db)
     }
 
     pub(super) fn forget_pack(&self, id: &str) -> Result<(), StoreError> {
         self.db.execute("DELETE FROM packs WHERE id = ?1", [id])?;
-        Ok(())
+        lose(&self.db)
     }
 
     /// What is wrong with the database; none when nothing is.
@@ -301,7 +428,13 @@ impl Index {
     }
 }
 
-fn parse(body: &str) -> Result<Record, StoreError> {
+/// Counts a loss: nobody can rely any more on what was known of hits.
+pub(super) fn lose(db: &Connection) -> Result<(), StoreError> {
+    db.prepare_cached("UPDATE standing SET losses = losses + 1")?.execute([])?;
+    Ok(())
+}
+
+pub(super) fn parse<T: DeserializeOwned>(body: &str) -> Result<T, StoreError> {
     serde_json::from_str(body)
         .map_err(|e| StoreError::Unreadable { what: "a record".to_owned(), why: e.to_string() })
 }
@@ -322,78 +455,6 @@ pub(super) fn set_aside(path: &Path) -> Result<(), StoreError> {
         }
     }
     Ok(())
-}
-
-/// What a pack holds from an offset on.
-#[derive(Default)]
-pub(super) struct Scanned {
-    pub(super) id: String,
-    /// Where the last sound frame ends.
-    pub(super) end: u64,
-    pub(super) placed: Vec<Placed>,
-    pub(super) staged: Vec<Staged>,
-    pub(super) ledger: Vec<StagedEntry>,
-}
-
-/// The sound frames of a pack from an offset on.
-pub(super) fn scan_pack(path: &Path, id: String, from: u64) -> Result<Scanned, StoreError> {
-    use std::io::{BufReader, Seek, SeekFrom};
-    let file = fsio::at(File::open(path), "can't read", path)?;
-    let mut left = fsio::at(file.metadata(), "can't look at", path)?.len().saturating_mul(pack::SEARCH);
-    let mut reader = BufReader::with_capacity(1 << 20, file);
-    fsio::at(reader.seek(SeekFrom::Start(from)), "can't read", path)?;
-    let mut out = Scanned { id, end: from, ..Scanned::default() };
-    loop {
-        let frame = pack::read_frame(&mut reader, path)?.and_then(|(header, payload)| {
-            let length = (HEADER + payload.len()) as u64;
-            Some((header, pack::unpack(&header, payload)?, length))
-        });
-        let Some((header, body, length)) = frame else {
-            // Damaged, or the torn end that a crash leaves: what is sound behind it still counts.
-            let Some(next) = pack::resync(path, out.end + 1, &mut left)? else { break };
-            fsio::at(reader.seek(SeekFrom::Start(next)), "can't read", path)?;
-            out.end = next;
-            continue;
-        };
-        match header.kind {
-            FrameKind::Record => {
-                if let Ok(record) = serde_json::from_slice::<Record>(&body) {
-                    out.staged.push(Staged { record, digest: header.digest });
-                }
-            }
-            FrameKind::Ledger => {
-                if let Ok(entry) = serde_json::from_slice(&body) {
-                    out.ledger.push(StagedEntry { entry, digest: header.digest });
-                }
-            }
-            FrameKind::Object => {
-                out.placed.push(Placed { header, pack: Some(out.id.clone()), offset: out.end });
-            }
-        }
-        out.end += length;
-    }
-    Ok(out)
-}
-
-fn scan_loose(root: &Path) -> Result<Vec<Placed>, StoreError> {
-    use std::io::Read;
-    let mut out = Vec::new();
-    let folder = root.join("objects");
-    for path in crate::fsio::tree::list(&folder)? {
-        let Ok(digest) = path.replace('/', "").parse::<Digest>() else { continue };
-        let full = loose_path(root, &digest);
-        let mut head = [0u8; HEADER];
-        let mut file = fsio::at(File::open(&full), "can't read", &full)?;
-        if file.read_exact(&mut head).is_err() {
-            continue;
-        }
-        if let Some(header) = Header::decode(&head)
-            && header.digest == digest
-        {
-            out.push(Placed { header, pack: None, offset: 0 });
-        }
-    }
-    Ok(out)
 }
 
 fn insert_object(db: &Connection, placed: &Placed) -> Result<(), StoreError> {
@@ -473,15 +534,23 @@ fn object(db: &Connection, digest: &Digest) -> Result<Option<Found>, StoreError>
     Ok(found)
 }
 
-fn complete(db: &Connection, record: &Record) -> Result<bool, StoreError> {
-    if object(db, &record.recipe)?.is_none() {
+pub(super) fn complete(db: &Connection, record: &Record) -> Result<bool, StoreError> {
+    whole(record, &mut |digest| Ok(object(db, digest)?.map(|found| found.size)))
+}
+
+/// Whether every object of a record is there, by the size of each that is.
+fn whole(
+    record: &dyn Objects,
+    size: &mut dyn FnMut(&Digest) -> Result<Option<u64>, StoreError>,
+) -> Result<bool, StoreError> {
+    if size(record.recipe())?.is_none() {
         return Ok(false);
     }
-    for part in record.parts.values() {
-        match object(db, &part.digest)? {
+    for part in record.parts().values() {
+        match size(&part.digest)? {
             None => return Ok(false),
             // The size of a tree's part is that of its files, not of the listing.
-            Some(found) if !part.tree && found.size != part.size => return Ok(false),
+            Some(found) if !part.tree && found != part.size => return Ok(false),
             Some(_) => {}
         }
     }
@@ -505,11 +574,13 @@ pub(super) fn insert_record(db: &Connection, staged: &Staged) -> Result<bool, St
         // An accepted record that lost an object is broken and gives way.
         Some((digest, body)) if !complete(db, &parse(body)?)? => {
             db.execute("UPDATE records SET accepted = 0 WHERE digest = ?1", [digest])?;
+            lose(db)?;
             true
         }
         Some(_) => false,
     };
-    let accepted = record.outcome == Outcome::Done && free;
+    let accepted = record.outcome == Outcome::Done && free && standing::eligible(db, staged)?;
+    standing::note(db, staged)?;
     db.prepare_cached(
         "INSERT OR IGNORE INTO records (digest, key, pipeline, node, kind, accepted, ended, body)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",

@@ -17,6 +17,8 @@ use crate::fsio;
 
 /// What a journal tells that is not synced may be lost in a power cut; what it tells of is in the store.
 const A_WHILE_MS: f64 = 1000.0;
+/// Events of so short a time are written together.
+const A_MOMENT_MS: f64 = 15.0;
 
 /// Writes the journal of one run.
 pub struct JournalWriter {
@@ -29,6 +31,7 @@ pub struct JournalWriter {
     /// Something was written since the last sync.
     dirty: bool,
     synced: Stopwatch,
+    written: Stopwatch,
 }
 
 /// A journal as read.
@@ -62,7 +65,7 @@ impl JournalWriter {
         let _ = file.lock();
         fsio::sync_dir(&dir)?;
         fsio::sync_dir(&runs)?;
-        Ok(Self { run, path, file, seq: 0, clock, pending: Vec::new(), dirty: false, synced: Stopwatch::start() })
+        Ok(Self { run, path, file, seq: 0, clock, pending: Vec::new(), dirty: false, synced: Stopwatch::start(), written: Stopwatch::start() })
     }
 
     /// The run's id.
@@ -92,8 +95,23 @@ impl JournalWriter {
             fsio::at(self.file.write_all(&self.pending), "can't write", &self.path)?;
             self.pending.clear();
             self.dirty = true;
+            self.written = Stopwatch::start();
         }
         Ok(())
+    }
+
+    /// Something was added and not written yet.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Writes what was added, unless that was done a moment ago.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn write_soon(&mut self) -> Result<(), StoreError> {
+        if self.pending.is_empty() || self.written.ms() < A_MOMENT_MS { Ok(()) } else { self.write() }
     }
 
     /// Writes and syncs what was added.

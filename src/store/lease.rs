@@ -15,16 +15,17 @@ use super::{Store, StoreError};
 use crate::digest::Digest;
 
 impl Store {
-    /// Tries to become the one who works on a key in the name of a run.
+    /// Tries to become the one who works on a key in the name of a run. Where
+    /// no other process has `changed` the index there is no fence to look for.
     ///
     /// # Errors
     /// When the file system has no locks, or the index fails.
-    pub fn try_lease(&self, key: &Digest, run: &str) -> Result<bool, StoreError> {
+    pub fn try_lease(&self, key: &Digest, run: &str, changed: bool) -> Result<bool, StoreError> {
         if !self.leases.try_lock(offset(key))? {
             // The sleeper keeps its lock; the fence is ours then.
             return Ok(self.index().fence(key)?.as_deref() == Some(run));
         }
-        let fence = self.index().fence(key)?;
+        let fence = if changed { self.index().fence(key)? } else { None };
         if let Some(other) = fence
             && other != run
             && Journal::is_live(self.root(), &other) == Some(true)

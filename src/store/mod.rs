@@ -6,6 +6,8 @@
 //!   packs/ID.pack          small objects and records, append-only, one writer each
 //!   objects/ab/cdef...     large objects, one file each
 //!   runs/RUN/journal.jsonl one journal per run
+//!   pins/ID.json           what `gc` keeps because it was asked to
+//!   quarantine/KEY.json    records that are disowned, and why
 //!   index.sqlite           answers without opening objects; rebuilt from the rest
 //!   attempts/              folders of paid attempts, until they are settled
 //!   leases.lock            one byte per key that is worked on; always empty
@@ -22,23 +24,34 @@ mod index;
 pub mod journal;
 mod lease;
 pub mod ledger;
+pub mod listing;
+pub mod moving;
 mod object;
 mod pack;
+pub mod pins;
+pub mod quarantine;
 pub mod record;
+mod scan;
+pub mod sign;
+mod standing;
 mod verify;
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 pub use gc::GcReport;
 pub use object::Found;
 pub use record::{Outcome, PartRef, Record};
+pub use standing::{Arrival, Untrusted};
 pub use verify::{Problem, VerifyReport};
 
 use crate::digest::Digest;
 use crate::fsio::{self, Durability, FsError};
 use index::Index;
 use pack::PackWriter;
+use sign::PublicKey;
 
 /// Version of the layout.
 const FORMAT: &str = "proofline store 1\n";
@@ -80,6 +93,14 @@ pub enum StoreError {
     /// Nothing can be deleted while a run is going on.
     #[error("run {0} is going on in this store; delete when it has ended")]
     Busy(String),
+    /// A secret key that can't be used.
+    #[error("the key in `{}` can't be used: {why}", path.display())]
+    Key {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// A record, journal or listing that can't be read.
     #[error("{what} can't be read: {why}")]
     Unreadable {
@@ -127,12 +148,24 @@ pub struct Published {
     pub fenced: bool,
 }
 
+/// What the index can be trusted for. While it is the same, nothing has been lost:
+/// a record that was a hit with all its objects still is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The index; a rebuilt one is another.
+    pub index: [u8; 16],
+    /// How often something was dropped from it.
+    pub losses: u64,
+}
+
 /// An open store.
 pub struct Store {
     root: PathBuf,
     index: Mutex<Index>,
     writer: Mutex<Option<PackWriter>>,
     leases: fsio::ByteLocks,
+    /// Packs that were read from, by id.
+    open_packs: Mutex<HashMap<String, Arc<File>>>,
     origin: String,
     /// Holds the index of a store that can only be read.
     _aside: Option<tempfile::TempDir>,
@@ -172,10 +205,11 @@ impl Store {
         let opening = fsio::append(&root.join("opening.lock"))?;
         fsio::at(opening.lock(), "can't lock", &root.join("opening.lock"))?;
         let mut index = Index::open(&root.join("index.sqlite"))?;
+        index.disown(&quarantine::disowned(root)?)?;
         index.take_in(root)?;
         drop(opening);
         let leases = fsio::ByteLocks::open(&root.join("leases.lock"))?;
-        Ok(Self { root: root.to_owned(), index: Mutex::new(index), writer: Mutex::new(None), leases, origin, _aside: None })
+        Ok(Self { root: root.to_owned(), index: Mutex::new(index), writer: Mutex::new(None), leases, open_packs: Mutex::default(), origin, _aside: None })
     }
 
     /// Opens the store in `root` if there is one.
@@ -197,11 +231,12 @@ impl Store {
         let aside = tempfile::Builder::new().prefix("proofline-").tempdir();
         let aside = fsio::at(aside, "can't make a folder in", &std::env::temp_dir())?;
         let mut index = Index::open(&aside.path().join("index.sqlite"))?;
+        index.disown(&quarantine::disowned(root)?)?;
         index.take_in(root)?;
         let origin = String::from_utf8_lossy(&fsio::read_limited(&root.join("origin"), 256)?).trim().to_owned();
         let leases = fsio::ByteLocks::open(&aside.path().join("leases.lock"))?;
         let (index, writer) = (Mutex::new(index), Mutex::new(None));
-        Ok(Self { root: root.to_owned(), index, writer, leases, origin, _aside: Some(aside) })
+        Ok(Self { root: root.to_owned(), index, writer, leases, open_packs: Mutex::default(), origin, _aside: Some(aside) })
     }
 
     /// Puts the index aside and makes it anew from packs, objects and journals.
@@ -210,6 +245,7 @@ impl Store {
         let mut index = self.index();
         index::set_aside(&path)?;
         *index = Index::open(&path)?;
+        index.disown(&quarantine::disowned(&self.root)?)?;
         index.take_in(&self.root)
     }
 
@@ -224,6 +260,40 @@ impl Store {
         }
         let text = fsio::read_limited(&path, 256)?;
         Ok(String::from_utf8_lossy(&text).trim().to_owned())
+    }
+
+    /// Makes these signers the ones whose records from elsewhere may be hits. They stay it
+    /// until others are named.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn trust(&self, signers: &BTreeSet<PublicKey>) -> Result<(), StoreError> {
+        self.index().trust(signers)
+    }
+
+    /// Records from elsewhere that are no hits because nobody signed them or a stranger did.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn untrusted(&self) -> Result<Vec<Untrusted>, StoreError> {
+        self.index().untrusted()
+    }
+
+    /// How a record came here; none for one that was made here.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn arrival(&self, record: &Digest) -> Result<Option<Arrival>, StoreError> {
+        self.index().arrival(record)
+    }
+
+    /// Why a record is no hit although it is whole, in a word: `quarantined`
+    /// or `untrusted`; none when neither is the cause.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn refusal(&self, record: &Digest) -> Result<Option<&'static str>, StoreError> {
+        self.index().refusal(record)
     }
 
     /// The folder of the store.
@@ -274,6 +344,30 @@ impl Store {
         let Some(record) = index.accepted(key)? else { return Ok(None) };
         let complete = index.complete(&record)?;
         Ok(complete.then_some(record))
+    }
+
+    /// The accepted records of some keys, in their order; see [`Self::hit`].
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn hits(&self, keys: &[Digest]) -> Result<Vec<Option<Record>>, StoreError> {
+        self.index().hits(keys)
+    }
+
+    /// The parts of such records, by name.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn parts(&self, keys: &[Digest]) -> Result<Vec<Option<BTreeMap<String, PartRef>>>, StoreError> {
+        self.index().parts(keys)
+    }
+
+    /// What the index can be trusted for now.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn standing(&self) -> Result<Standing, StoreError> {
+        self.index().standing()
     }
 
     /// The record of this digest.
@@ -359,12 +453,16 @@ impl Store {
     /// # Errors
     /// When the file system or the index fails.
     pub fn put(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
+        let digest = Digest::of(bytes);
+        if self.index().object(&digest)?.is_some() {
+            return Ok(digest);
+        }
         let mut guard = self.writer();
         let writer = self.opened(&mut guard)?;
         let digest = self.put_object(writer, bytes)?;
         if !writer.fresh().is_empty() {
             writer.sync()?;
-            self.index().commit(writer)?;
+            self.index().commit(writer, &[])?;
         }
         Ok(digest)
     }
@@ -372,15 +470,23 @@ impl Store {
     /// Writes a record that the index has into a pack again; false when the
     /// index does not hold it as it was written.
     fn rewrite(&self, digest: Digest, record: &Record) -> Result<bool, StoreError> {
-        let body = serde_json::to_vec(record).unwrap_or_default();
+        let body = record.body();
         if Digest::of(&body) != digest {
             return Ok(false);
         }
+        // One from elsewhere must not become one of ours.
+        let (kind, digest, body) = match self.arrival(&digest)? {
+            None => (pack::FrameKind::Record, digest, body),
+            Some(arrival) => {
+                let envelope = moving::envelope(&body, arrival.signature, arrival.arrived);
+                (pack::FrameKind::Arrival, Digest::of(&envelope), envelope)
+            }
+        };
         self.with_writer(|writer, index| {
-            let (header, payload) = pack::frame(pack::FrameKind::Record, digest, &body);
+            let (header, payload) = pack::frame(kind, digest, &body);
             writer.append(header, &payload);
             writer.sync()?;
-            index.commit(writer)?;
+            index.commit(writer, &[])?;
             Ok(true)
         })
     }
@@ -400,6 +506,9 @@ impl Store {
 
     /// This process's pack, made when it is first written to.
     fn opened<'a>(&self, writer: &'a mut Option<PackWriter>) -> Result<&'a mut PackWriter, StoreError> {
+        if writer.as_ref().is_some_and(PackWriter::is_broken) {
+            *writer = None;
+        }
         match writer {
             Some(writer) => Ok(writer),
             None => Ok(writer.insert(PackWriter::create(&self.root)?)),

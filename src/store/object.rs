@@ -1,6 +1,8 @@
 //! Putting objects in and taking them out.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
 
 use super::index::Staged;
 use super::ledger::Entry;
@@ -10,6 +12,9 @@ use super::{PartContent, Publication, Store, StoreError};
 use crate::digest::Digest;
 use crate::fsio::tree::{self, Node, Tree};
 use crate::fsio::{self, Durability, links};
+
+/// Most packs that are kept open.
+const MOST_OPEN: usize = 16;
 
 /// Where an object is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +39,29 @@ impl Store {
             None => loose_path(&self.root, digest),
         };
         let damaged = || StoreError::Damaged { digest: *digest, place: path.display().to_string() };
-        let (header, payload) = pack::read_at(&path, found.offset)?.ok_or_else(damaged)?;
+        let read = match &found.pack {
+            Some(id) => pack::read_from(&*self.open_pack(id, &path)?, &path, found.offset)?,
+            None => pack::read_at(&path, found.offset)?,
+        };
+        let (header, payload) = read.ok_or_else(damaged)?;
         if header.digest != *digest {
             return Err(damaged());
         }
         pack::unpack(&header, payload).ok_or_else(damaged)
+    }
+
+    /// A pack, kept open: a node may read thousands of objects.
+    fn open_pack(&self, id: &str, path: &Path) -> Result<Arc<File>, StoreError> {
+        let mut open = self.open_packs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = open.get(id) {
+            return Ok(Arc::clone(file));
+        }
+        let file = Arc::new(fsio::at(File::open(path), "can't read", path)?);
+        if open.len() >= MOST_OPEN {
+            open.clear();
+        }
+        open.insert(id.to_owned(), Arc::clone(&file));
+        Ok(file)
     }
 
     /// Writes the tree whose listing is `digest` into `target`.
@@ -109,10 +132,10 @@ impl Store {
             record.parts.insert(name, part);
         }
         let digest = Digest::of(&body_of(&record)?);
-        Ok((Staged { record, digest }, ledger))
+        Ok((Staged { record, digest, arrival: None }, ledger))
     }
 
-    fn present(&self, writer: &PackWriter, digest: &Digest) -> Result<bool, StoreError> {
+    pub(super) fn present(&self, writer: &PackWriter, digest: &Digest) -> Result<bool, StoreError> {
         Ok(writer.has(digest) || self.index().object(digest)?.is_some())
     }
 

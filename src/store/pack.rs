@@ -10,7 +10,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::StoreError;
-use crate::digest::Digest;
+use crate::digest::{ContentHasher, Digest};
 use crate::fsio;
 
 const MAGIC: &[u8; 4] = b"PLF1";
@@ -28,6 +28,8 @@ pub(super) enum FrameKind {
     Record,
     /// An entry of the ledger.
     Ledger,
+    /// A record from elsewhere with its signature.
+    Arrival,
 }
 
 /// A frame's header.
@@ -48,6 +50,7 @@ impl Header {
             FrameKind::Object => b'O',
             FrameKind::Record => b'R',
             FrameKind::Ledger => b'L',
+            FrameKind::Arrival => b'A',
         };
         out[5] = u8::from(self.zstd);
         out[8..16].copy_from_slice(&self.raw.to_le_bytes());
@@ -64,6 +67,7 @@ impl Header {
             b'O' => FrameKind::Object,
             b'R' => FrameKind::Record,
             b'L' => FrameKind::Ledger,
+            b'A' => FrameKind::Arrival,
             _ => return None,
         };
         let number = |from: usize| {
@@ -122,6 +126,30 @@ pub(super) fn unpack(header: &Header, payload: Vec<u8>) -> Option<Vec<u8>> {
     (raw.len() as u64 == header.raw && Digest::of(&raw) == header.digest).then_some(raw)
 }
 
+/// Whether a payload has the length and digest that its header states; takes
+/// no more memory however much it unpacks to.
+pub(super) fn is_sound(header: &Header, payload: &[u8]) -> bool {
+    if payload.len() as u64 != header.stored {
+        return false;
+    }
+    if !header.zstd {
+        return header.stored == header.raw && Digest::of(payload) == header.digest;
+    }
+    let Ok(decoder) = zstd::stream::read::Decoder::new(payload) else { return false };
+    let (mut decoder, mut hasher) = (decoder.take(header.raw.saturating_add(1)), ContentHasher::default());
+    let (mut chunk, mut length) = (vec![0u8; 1 << 16], 0u64);
+    loop {
+        match decoder.read(&mut chunk) {
+            Ok(0) => return length == header.raw && hasher.finish() == header.digest,
+            Ok(got) => {
+                hasher.update(&chunk[..got]);
+                length += got as u64;
+            }
+            Err(_) => return false,
+        }
+    }
+}
+
 /// Where a frame went.
 #[derive(Clone, Debug)]
 pub(super) struct Placed {
@@ -137,6 +165,7 @@ pub(super) struct PackWriter {
     file: File,
     end: u64,
     buffer: Vec<u8>,
+    broken: bool,
     /// Frames that are written but not yet in the index.
     fresh: Vec<Placed>,
     /// Objects among them.
@@ -156,7 +185,7 @@ impl PackWriter {
         })?;
         fsio::sync_dir(&folder)?;
         let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { id, file, end: 0, buffer: Vec::new(), fresh: Vec::new(), known: HashSet::new() })
+        Ok(Self { id, file, end: 0, buffer: Vec::new(), broken: false, fresh: Vec::new(), known: HashSet::new() })
     }
 
     pub(super) fn id(&self) -> &str {
@@ -169,6 +198,11 @@ impl PackWriter {
 
     pub(super) fn has(&self, digest: &Digest) -> bool {
         self.known.contains(digest)
+    }
+
+    /// Bytes that wait to be written.
+    pub(super) fn waiting(&self) -> usize {
+        self.buffer.len()
     }
 
     pub(super) fn append(&mut self, header: Header, payload: &[u8]) {
@@ -201,18 +235,65 @@ impl PackWriter {
             return Ok(());
         }
         let path = PathBuf::from(&self.id);
+        // Until it is through, nobody knows what is in the file.
+        self.broken = true;
         fsio::at(self.file.write_all(&self.buffer), "can't write the pack", &path)?;
         fsio::at(self.file.sync_data(), "can't sync the pack", &path)?;
+        self.broken = false;
         self.buffer.clear();
         Ok(())
+    }
+
+    /// Writing has failed: offsets can't be relied on, and another pack must be begun.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
     }
 }
 
 /// Reads the frame at an offset.
 pub(super) fn read_at(path: &Path, offset: u64) -> Result<Option<(Header, Vec<u8>)>, StoreError> {
-    let mut file = fsio::at(File::open(path), "can't read", path)?;
-    fsio::at(file.seek(SeekFrom::Start(offset)), "can't read", path)?;
-    read_frame(&mut file, path)
+    let file = fsio::at(File::open(path), "can't read", path)?;
+    read_from(&file, path, offset)
+}
+
+/// Reads the frame at an offset of an open file; small ones with one call.
+pub(super) fn read_from(
+    file: &File,
+    path: &Path,
+    offset: u64,
+) -> Result<Option<(Header, Vec<u8>)>, StoreError> {
+    use std::os::unix::fs::FileExt;
+    const FIRST: usize = 4096;
+    let mut first = [0u8; FIRST];
+    let mut got = 0;
+    while got < FIRST {
+        match fsio::at(file.read_at(&mut first[got..], offset + got as u64), "can't read", path)? {
+            0 => break,
+            n => got += n,
+        }
+    }
+    let Some(head) = first[..got].first_chunk::<HEADER>() else { return Ok(None) };
+    let Some(header) = Header::decode(head) else { return Ok(None) };
+    let mut payload = first[HEADER..got].to_vec();
+    if header.stored <= payload.len() as u64 {
+        payload.truncate(usize::try_from(header.stored).unwrap_or(0));
+        return Ok(Some((header, payload)));
+    }
+    let mut at = offset + got as u64;
+    // What a header claims is asked for piece by piece: a lying one costs no memory.
+    let mut piece = vec![0u8; 1 << 16];
+    while (payload.len() as u64) < header.stored {
+        let left = usize::try_from(header.stored - payload.len() as u64).unwrap_or(usize::MAX);
+        let most = left.min(piece.len());
+        match fsio::at(file.read_at(&mut piece[..most], at), "can't read", path)? {
+            0 => return Ok(None),
+            n => {
+                payload.extend_from_slice(&piece[..n]);
+                at += n as u64;
+            }
+        }
+    }
+    Ok(Some((header, payload)))
 }
 
 /// Reads the next frame; none at the end or at a frame that isn't whole.

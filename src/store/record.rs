@@ -86,6 +86,19 @@ impl Record {
         }
     }
 
+    /// Its bytes as they are stored and signed.
+    #[must_use]
+    pub fn body(&self) -> Vec<u8> {
+        // Texts, numbers and tables with text keys: nothing that JSON can't hold.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Digest of [`Self::body`]: its name.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        Digest::of(&self.body())
+    }
+
     /// Digest of a part.
     #[must_use]
     pub fn part(&self, name: &str) -> Option<Digest> {

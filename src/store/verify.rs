@@ -45,7 +45,8 @@ impl Store {
     /// When the store can't be read at all.
     pub fn verify(&self, full: bool) -> Result<VerifyReport, StoreError> {
         let mut report = VerifyReport::default();
-        if let Some(word) = self.index().integrity() {
+        let wrong = self.index().integrity();
+        if let Some(word) = wrong {
             // All that it knew is in packs and journals.
             self.rebuild_index()?;
             report.problems.push(Problem { kind: "damaged-index", where_: word, key: None, repaired: true });
@@ -120,7 +121,7 @@ impl Store {
         for id in packs {
             // A pack that is gone holds none.
             let path = super::object::pack_path(self.root(), id);
-            if let Ok(scanned) = super::index::scan_pack(&path, id.clone(), 0) {
+            if let Ok(scanned) = super::scan::scan_pack(&path, id.clone(), 0) {
                 sound.extend(scanned.staged.iter().map(|one| one.digest));
             }
         }

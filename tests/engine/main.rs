@@ -14,6 +14,7 @@ mod measured;
 mod paid;
 mod promises;
 mod quickstart;
+mod recall;
 mod servers;
 mod shop;
 mod together;

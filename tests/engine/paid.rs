@@ -183,6 +183,9 @@ fn an_answer_from_another_recipe_is_not_bought_again_by_accident() {
     let mut run = vec!["run"];
     run.extend(set);
     run.extend(["--trust", "--json"]);
+    let planned = env.run(&["plan", "pipelines/buying.toml", "--set", "word=other", "--json"]).ok().json();
+    let buying = planned["nodes"].as_array().unwrap().iter().find(|n| n["id"] == "buy[n=1]").unwrap();
+    assert_eq!(buying["usd"], serde_json::json!({ "low": 0, "high": 0.5, "respend": true }), "{buying}");
     let refused = env.run(&run);
     assert_eq!(refused.code, 4, "{} {}", refused.stdout, refused.stderr);
     assert!(refused.stderr.contains("cost 0.125 USD") && refused.stderr.contains("run.2"), "{}", refused.stderr);

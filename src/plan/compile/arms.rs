@@ -82,7 +82,7 @@ pub(super) fn read(cx: &mut Cx<'_>, params: &Params, data: &Data) -> Arms {
                         out.unsure = true;
                     }
                     for entry in entries {
-                        let place = entry.place.clone();
+                        let place = entry.place(cx);
                         one(cx, params, data, &mut out, (&table, &arm), Some(&entry), place);
                     }
                 }

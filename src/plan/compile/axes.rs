@@ -1,6 +1,6 @@
 //! Axes and their values.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::arms::Arms;
 use super::data::{AXIS, Data};
@@ -127,43 +127,44 @@ impl Reader<'_> {
     ) -> Option<Vec<AxisValue>> {
         let placed = texts::list(cx, self.params, list, path)?;
         let mut sound = true;
-        for (at, value) in placed.iter().enumerate() {
-            if let Some(first) = placed[..at].iter().find(|earlier| earlier.text == value.text) {
+        let known_arms = self.arms.names();
+        let mut seen: HashMap<&str, &Placed> = HashMap::with_capacity(placed.len());
+        for value in &placed {
+            if let Some(first) = seen.get(value.text.as_str()) {
                 let message = format!("the axis `{name}` has the value `{}` twice", short(&value.text));
-                let error =
-                    Diagnostic::error("duplicate-value", message).at(value.place.clone(), "again here");
-                cx.found.push(error.at(first.place.clone(), "first here").help("take one out"));
+                let error = Diagnostic::error("duplicate-value", message).at(value.place(cx), "again here");
+                cx.found.push(error.at(first.place(cx), "first here").help("take one out"));
                 sound = false;
+            } else {
+                seen.insert(&value.text, value);
             }
-            sound &= self.one_value(cx, name, value);
+            sound &= self.one_value(cx, name, value, &known_arms);
         }
         sound.then(|| placed.into_iter().map(|value| plain(value.text)).collect())
     }
 
-    fn one_value(&mut self, cx: &mut Cx<'_>, axis: &str, value: &Placed) -> bool {
-        let Placed { text, place } = value;
+    fn one_value(&mut self, cx: &mut Cx<'_>, axis: &str, value: &Placed, arms: &[String]) -> bool {
+        let text = &value.text;
         let odd = |c: char| c.is_control() || c.is_whitespace() || ",[]={}\"'\\*".contains(c);
         if text.is_empty() || text.len() > 200 || text.contains(odd) {
             let help = "values stand in the names of nodes, so they have no spaces and none of , [ ] = { } * and quotes";
             cx.error(
                 "bad-value",
                 format!("`{}` can't be a value of the axis `{axis}`", short(text)),
-                place.clone(),
+                value.place(cx),
                 help,
             );
             return false;
         }
-        if axis == ARM {
-            let known = self.arms.names();
-            if !known.contains(text) && !self.arms.unsure {
-                cx.unknown(&super::metrics::ARM_NAME, text, &known, place.clone());
-                return false;
-            }
+        if axis == ARM && !arms.contains(text) && !self.arms.unsure {
+            cx.unknown(&super::metrics::ARM_NAME, text, arms, value.place(cx));
+            return false;
         }
         // A pipeline of commands alone may use the axis for what it likes.
         if axis == REPO && (!cx.only_commands() || self.data.has(text)) {
+            let place = value.place(cx);
             self.out.places.insert(text.clone(), place.clone());
-            return self.data.repository(cx, text, place).is_some();
+            return self.data.repository(cx, text, &place).is_some();
         }
         true
     }

@@ -11,7 +11,7 @@ use crate::artifact::part;
 use crate::diag::{Diagnostic, Place, nearest};
 use crate::manifest::path::KeyPath;
 use crate::manifest::pipeline;
-use crate::manifest::project::is_plain;
+use crate::manifest::project::{Fence, Project, is_plain};
 use crate::plan::compiled::Command;
 use crate::plan::template::{self, Reference};
 
@@ -33,6 +33,10 @@ pub(super) struct Metrics {
 #[derive(Debug, Default)]
 pub(super) struct Outputs {
     declared: Vec<(String, Place)>,
+    /// By path: the first output that has it or lies inside it.
+    taken: BTreeMap<String, usize>,
+    /// By path: the first output that has it.
+    paths: BTreeMap<String, usize>,
     pub(super) metrics: Metrics,
 }
 
@@ -55,10 +59,9 @@ pub(super) fn read(
     }
     for (at, input) in wire.inputs.iter().enumerate() {
         let at = path.key("inputs").index(at);
-        for rendered in texts.check(cx, input, &at) {
-            if !input_is_there(cx, params, input, &rendered, &at) {
-                break;
-            }
+        let rendered = texts.check(cx, input, &at);
+        if let Some(missing) = first_missing(&cx.project, &rendered) {
+            missing_input(cx, params, input, &rendered[missing], &at);
         }
     }
     for (part, output) in &wire.outputs {
@@ -154,7 +157,7 @@ impl Texts<'_> {
         };
         let mut out = Vec::new();
         for cell in cells {
-            match template::render_cell(text, &template::cell_vars(&self.params.values, cell)) {
+            match template::render_cell(text, &self.params.values, &cell) {
                 Ok(rendered) => out.push(rendered),
                 Err(error) => {
                     texts::bad_template(cx, &error, place);
@@ -170,11 +173,33 @@ fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
+/// The first of some inputs that isn't plainly there.
+fn first_missing(project: &Project, inputs: &[String]) -> Option<usize> {
+    let fence = project.fence(&project.root);
+    let there = |input: &String| {
+        !is_glob(input) && fence.inside(input).is_ok_and(|full| project.exists(&full))
+            || is_glob(input) && globbed(project, &fence, input)
+    };
+    inputs.iter().position(|input| !there(input))
+}
+
+/// Whether a glob is one, and the folder before its first sign is there.
+fn globbed(project: &Project, fence: &Fence<'_>, input: &str) -> bool {
+    fence.inside(input).is_ok()
+        && globset::Glob::new(input).is_ok()
+        && project.exists(&project.root.join(fixed_folder(input)))
+}
+
+/// The folder before the first sign of a glob.
+fn fixed_folder(input: &str) -> &str {
+    let fixed = input.split(['*', '?', '[']).next().unwrap_or_default();
+    fixed.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
 /// Reports an input that isn't there or leads out of the project. Of a glob
 /// the folder before its first sign must be there; what it matches may change.
-fn input_is_there(cx: &mut Cx<'_>, params: &Params, written: &str, input: &str, path: &KeyPath) -> bool {
-    let fixed = input.split(['*', '?', '[']).next().unwrap_or_default();
-    let folder = fixed.rsplit_once('/').map_or("", |(folder, _)| folder);
+fn missing_input(cx: &mut Cx<'_>, params: &Params, written: &str, input: &str, path: &KeyPath) {
+    let folder = fixed_folder(input);
     let (code, message, near) = match cx.project.inside(&cx.project.root, input) {
         Err(error) => ("bad-path", error.to_string(), None),
         Ok(_) if is_glob(input) => {
@@ -182,14 +207,10 @@ fn input_is_there(cx: &mut Cx<'_>, params: &Params, written: &str, input: &str, 
                 ("bad-path", format!("`{}` is no glob: {}", short(input), error.kind()), None)
             } else {
                 let full = cx.project.root.join(folder);
-                if cx.project.exists(&full) {
-                    return true;
-                }
                 let near = cx.project.nearest_beside(&full);
                 ("no-input", format!("there is no folder `{}` for `{}`", short(folder), short(input)), near)
             }
         }
-        Ok(full) if cx.project.exists(&full) => return true,
         Ok(full) => {
             let near = cx.project.nearest_beside(&full);
             ("no-input", format!("there is no file or folder `{}`", short(input)), near)
@@ -205,7 +226,6 @@ fn input_is_there(cx: &mut Cx<'_>, params: &Params, written: &str, input: &str, 
         }
     }
     cx.found.push(error.help(help));
-    false
 }
 
 fn output_path(cx: &mut Cx<'_>, written: &str, rendered: &[String], path: &KeyPath, outputs: &mut Outputs) {
@@ -220,7 +240,7 @@ fn output_path(cx: &mut Cx<'_>, written: &str, rendered: &[String], path: &KeyPa
         );
         return;
     }
-    let clash = outputs.declared.iter().find(|(other, _)| overlap(other, written)).cloned();
+    let clash = outputs.clash(written).map(|at| outputs.declared[at].clone());
     if let Some((other, first)) = clash {
         let message = if other == written {
             format!("two outputs have the path `{}`", short(written))
@@ -236,7 +256,31 @@ fn output_path(cx: &mut Cx<'_>, written: &str, rendered: &[String], path: &KeyPa
             .push(error.at(first, "and this one").help("give each output of the pipeline a path of its own"));
         return;
     }
-    outputs.declared.push((written.to_owned(), place));
+    outputs.declare(written, place);
+}
+
+impl Outputs {
+    /// The first output whose path is this one or lies inside it, or around it.
+    fn clash(&self, path: &str) -> Option<usize> {
+        let around = above(path).filter_map(|folder| self.paths.get(folder));
+        around.chain(self.taken.get(path)).min().copied()
+    }
+
+    fn declare(&mut self, path: &str, place: Place) {
+        let at = self.declared.len();
+        self.declared.push((path.to_owned(), place));
+        self.paths.entry(path.to_owned()).or_insert(at);
+        for taken in above(path).chain([path]) {
+            if !self.taken.contains_key(taken) {
+                self.taken.insert(taken.to_owned(), at);
+            }
+        }
+    }
+}
+
+/// The folders that a path lies in.
+fn above(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at])
 }
 
 /// Whether one path is the other or lies inside it.

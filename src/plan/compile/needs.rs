@@ -1,5 +1,7 @@
 //! The graph of stages: who needs whom, in which order, and no circles.
 
+use std::collections::{BTreeSet, HashMap};
+
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
@@ -22,6 +24,8 @@ pub(super) struct Graph {
 impl Graph {
     pub(super) fn read(cx: &mut Cx<'_>, stages: &[(String, Stage)]) -> Self {
         let declared = cx.declared("stage");
+        let known: HashMap<&str, usize> =
+            stages.iter().enumerate().map(|(at, (name, _))| (name.as_str(), at)).collect();
         let mut needs = vec![Vec::new(); stages.len()];
         let mut unsure = vec![false; stages.len()];
         for (at, (name, stage)) in stages.iter().enumerate() {
@@ -31,7 +35,7 @@ impl Graph {
             unsure[at] = written != stage.needs.len();
             for (index, need) in stage.needs.iter().enumerate() {
                 let place = cx.at(&path.index(index));
-                match stages.iter().position(|(other, _)| other == need) {
+                match known.get(need.as_str()).copied() {
                     Some(other) if needs[at].contains(&other) => {
                         let message = format!("`{name}` names `{need}` twice among its needs");
                         cx.error("duplicate-value", message, place, "take one out");
@@ -57,9 +61,14 @@ impl Graph {
         }
         let order = order(cx, stages, &needs, &mut unsure);
         // Doubt is inherited.
-        for _ in 0..stages.len() {
+        let mut changed = true;
+        while changed {
+            changed = false;
             for at in 0..stages.len() {
-                unsure[at] |= needs[at].iter().any(|need| unsure[*need]);
+                if !unsure[at] && needs[at].iter().any(|need| unsure[*need]) {
+                    unsure[at] = true;
+                    changed = true;
+                }
             }
         }
         Self { needs, unsure, order }
@@ -101,13 +110,24 @@ fn order(
     }
     // Among those whose needs are met the first of the manifest comes next.
     let mut out: Vec<usize> = Vec::with_capacity(stages.len());
-    let mut done = vec![false; stages.len()];
-    while out.len() < stages.len() {
-        let next = (0..stages.len()).find(|at| !done[*at] && needs[*at].iter().all(|need| done[*need]))?;
-        done[next] = true;
-        out.push(next);
+    let mut missing: Vec<usize> = needs.iter().map(Vec::len).collect();
+    let mut readers = vec![Vec::new(); stages.len()];
+    for (at, needed) in needs.iter().enumerate() {
+        for need in needed {
+            readers[*need].push(at);
+        }
     }
-    Some(out)
+    let mut ready: BTreeSet<usize> = (0..stages.len()).filter(|at| missing[*at] == 0).collect();
+    while let Some(next) = ready.pop_first() {
+        out.push(next);
+        for reader in &readers[next] {
+            missing[*reader] -= 1;
+            if missing[*reader] == 0 {
+                ready.insert(*reader);
+            }
+        }
+    }
+    (out.len() == stages.len()).then_some(out)
 }
 
 /// Names one way round the circle: from its first stage along the needs back to it.

@@ -32,9 +32,11 @@ pub(super) fn check(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, 
     for (index, need) in draft.stage.needs.iter().enumerate() {
         let needed = &stages.all[*need];
         let metrics = draft.kind != Kind::Aggregate || needed.kind != Kind::Command || has_metrics(needed);
+        if allowed.contains(&needed.kind) && metrics {
+            continue;
+        }
         // A circle has been reported, and one of its needs has to go anyway.
-        let circle = upstream(stages, *need).contains(&at);
-        if (allowed.contains(&needed.kind) && metrics) || circle {
+        if upstream(stages, *need).contains(&at) {
             continue;
         }
         let place = need_place(cx, &path, &needed.stage.name, index);

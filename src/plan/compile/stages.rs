@@ -1,5 +1,7 @@
 //! Stages: what each does, over which axes, and what it may need.
 
+use std::collections::BTreeSet;
+
 use super::arms::Arms;
 use super::axes::Axes;
 use super::commands::{self, Outputs};
@@ -234,23 +236,30 @@ fn over(
 fn unused(cx: &mut Cx<'_>, stages: &Stages) {
     // As written, so that a faulty stage counts as a reader.
     let declared = cx.declared("stage");
-    let written: Vec<String> = declared
+    let written: BTreeSet<&str> = declared
         .iter()
         .filter_map(|stage| cx.document.get(&KeyPath::of(&["stage", stage, "needs"]))?.as_array())
         .flat_map(|list| list.iter().filter_map(serde_json::Value::as_str))
-        .map(str::to_owned)
         .collect();
+    let known: BTreeSet<&str> = declared.iter().map(String::as_str).collect();
+    // A misspelt need has been reported, with this stage as the nearest name.
+    let misspelt: Vec<&str> = written.difference(&known).copied().collect();
+    let mut warnings = Vec::new();
     for draft in &stages.all {
         let name = &draft.stage.name;
         let terminal = matches!(draft.kind, Kind::Aggregate | Kind::Command);
-        // A misspelt need has been reported, with this stage as the nearest name.
-        let unknown = written.iter().map(String::as_str).filter(|need| !declared.iter().any(|d| d == need));
-        let meant = nearest(name, unknown).is_some();
-        if !terminal && !written.contains(name) && !meant && !cx.document.excuses(name) {
-            let place = cx.key(&KeyPath::of(&["stage", name]));
-            let help = "name it in the `needs` of a stage, or take it out";
-            cx.warning("unused-stage", format!("nothing reads what the stage `{name}` makes"), place, help);
+        if terminal || written.contains(name.as_str()) || cx.document.excuses(name) {
+            continue;
         }
+        if nearest(name, misspelt.iter().copied()).is_none() {
+            warnings.push(name);
+        }
+    }
+    drop(written);
+    for name in warnings {
+        let place = cx.key(&KeyPath::of(&["stage", name]));
+        let help = "name it in the `needs` of a stage, or take it out";
+        cx.warning("unused-stage", format!("nothing reads what the stage `{name}` makes"), place, help);
     }
     let pools = cx.declared("pools");
     for pool in &pools {

@@ -1,5 +1,7 @@
 //! Templates of a manifest that are filled in at compile time.
 
+use std::rc::Rc;
+
 use serde_json::{Map, Value};
 
 use super::params::Params;
@@ -9,11 +11,29 @@ use crate::manifest::path::KeyPath;
 use crate::manifest::templated::{Templated, is_template};
 use crate::plan::template::{self, Reference};
 
-/// A value and the place that it was written at.
+/// A value and where it was written.
 #[derive(Clone, Debug)]
 pub(super) struct Placed {
     pub(super) text: String,
-    pub(super) place: Place,
+    written: Written,
+}
+
+/// Where a value was written. A place is looked up when something is to be
+/// said of it: a list may have many thousand entries.
+#[derive(Clone, Debug)]
+enum Written {
+    At(Place),
+    Entry(Rc<KeyPath>, usize),
+}
+
+impl Placed {
+    /// The place that it was written at.
+    pub(super) fn place(&self, cx: &Cx<'_>) -> Place {
+        match &self.written {
+            Written::At(place) => place.clone(),
+            Written::Entry(list, at) => cx.at(&list.index(*at)),
+        }
+    }
 }
 
 /// Fills in a text with parameters (and `item`, where there is one).
@@ -95,6 +115,9 @@ pub(super) fn text(
     text: &str,
     path: &KeyPath,
 ) -> Option<String> {
+    if !is_template(text) {
+        return Some(text.to_owned());
+    }
     let place = cx.at(path);
     match value(cx, params, item, text, &place)? {
         Value::String(text) => Some(text),
@@ -116,12 +139,15 @@ pub(super) fn list(
 ) -> Option<Vec<Placed>> {
     match list {
         Templated::Value(entries) => {
-            let mut out = Vec::new();
+            let list = Rc::new(path.clone());
+            let mut out = Vec::with_capacity(entries.len());
             for (at, entry) in entries.iter().enumerate() {
-                let path = path.index(at);
-                let place = cx.at(&path);
-                let text = text(cx, params, None, entry, &path)?;
-                out.push(Placed { text, place });
+                let text = if is_template(entry) {
+                    text(cx, params, None, entry, &path.index(at))?
+                } else {
+                    entry.clone()
+                };
+                out.push(Placed { text, written: Written::Entry(Rc::clone(&list), at) });
             }
             Some(out)
         }
@@ -137,7 +163,7 @@ pub(super) fn list(
             let param = template::lone_param(written);
             let placed = entries.into_iter().enumerate().map(|(at, text)| {
                 let place = param.map_or_else(|| place.clone(), |name| params.place(cx, name, Some(at)));
-                Placed { text, place }
+                Placed { text, written: Written::At(place) }
             });
             Some(placed.collect())
         }

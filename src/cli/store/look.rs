@@ -4,12 +4,17 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::args;
-use super::context;
-use super::exit::{CliError, INFRASTRUCTURE};
-use super::out::Out;
+use super::keep;
+use crate::cli::args;
+use crate::cli::context;
+use crate::cli::exit::{CliError, INFRASTRUCTURE};
+use crate::cli::out::Out;
 
-pub(super) fn verify(command: &args::StoreVerify, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
+pub(in crate::cli) fn verify(
+    command: &args::StoreVerify,
+    store: Option<&Path>,
+    out: &Out,
+) -> Result<u8, CliError> {
     let store = context::existing(store)?;
     let report = store.verify(!command.quick)?;
     let ok = report.problems.is_empty();
@@ -19,12 +24,20 @@ pub(super) fn verify(command: &args::StoreVerify, store: Option<&Path>, out: &Ou
             .iter()
             .map(|p| json!({ "kind": p.kind, "where": p.where_, "key": p.key, "repaired": p.repaired }))
             .collect();
-        out.json(&json!({ "ok": ok, "problems": problems }));
+        let quarantined = keep::listed(&store)?;
+        let mut object = json!({ "ok": ok, "problems": problems });
+        if !quarantined.is_empty() {
+            object["quarantined"] = json!(quarantined);
+        }
+        out.json(&object);
     } else {
         for problem in &report.problems {
             let repaired =
                 if problem.repaired { " (dropped: it is made anew when it is needed)" } else { "" };
             out.data(&format!("{}: {}{repaired}\n", problem.kind, problem.where_));
+        }
+        for one in store.quarantined()? {
+            out.data(&keep::quarantine_text(&one));
         }
         out.data(&format!(
             "{} objects, {} records: {}\n",
@@ -36,12 +49,15 @@ pub(super) fn verify(command: &args::StoreVerify, store: Option<&Path>, out: &Ou
     Ok(if ok { 0 } else { INFRASTRUCTURE })
 }
 
-pub(super) fn stats(command: &args::Json, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
+pub(in crate::cli) fn stats(command: &args::Json, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
     let store = context::existing(store)?;
     let report = store.gc(usize::MAX, false)?;
+    let (untrusted, pins) = (store.untrusted()?.len(), store.pins()?.len());
+    let quarantined = store.quarantined()?.len();
     if command.json {
         out.json(&json!({
-            "runs": report.runs, "records": report.records, "objects": report.objects, "bytes": report.bytes
+            "runs": report.runs, "records": report.records, "objects": report.objects, "bytes": report.bytes,
+            "untrusted": untrusted, "pins": pins, "quarantined": quarantined, "origin": store.origin()
         }));
     } else {
         out.data(&format!(
@@ -52,11 +68,20 @@ pub(super) fn stats(command: &args::Json, store: Option<&Path>, out: &Out) -> Re
             report.objects,
             report.bytes
         ));
+        for (count, words) in [
+            (untrusted, "record(s) from elsewhere are not used; see `proofline store untrusted`"),
+            (quarantined, "key(s) are in quarantine; see `proofline store quarantine`"),
+            (pins, "pin(s) hold what gc would delete; see `proofline store pin`"),
+        ] {
+            if count > 0 {
+                out.data(&format!("{count} {words}\n"));
+            }
+        }
     }
     Ok(0)
 }
 
-pub(super) fn gc(command: &args::Gc, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
+pub(in crate::cli) fn gc(command: &args::Gc, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
     let store = context::existing(store)?;
     let report = store.gc(command.keep, command.delete)?;
     if command.json {
