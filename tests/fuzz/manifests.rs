@@ -103,9 +103,11 @@ fn datasets() {
 #[test]
 fn locks() {
     let mut seeds = toml_files("presets");
+    seeds.push(b"format = 1\n\n[signer.a]\nkey = \"ed25519:AAAA\"\nabout = \"a\"\n".to_vec());
     seeds.push(b"format = 1\n\n[server.a]\nversion = \"1\"\ndigest = \"00\"\n".to_vec());
     fuzz("locks", &seeds, WORDS, |bytes| {
         checked(FileKind::Lock, bytes);
+        checked(FileKind::Trust, bytes);
         checked(FileKind::Prices, bytes);
     });
 }

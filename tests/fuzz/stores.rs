@@ -7,9 +7,12 @@ use proofline::digest::Digest;
 use proofline::event::Event;
 use proofline::fsio::{self, tree};
 use proofline::store::journal::{Journal, JournalWriter};
+use proofline::store::moving::Limits;
+use proofline::store::sign::Signer;
 use proofline::store::{PartContent, Publication, Record, Store};
 use serde_json::json;
 
+use crate::archives::signed;
 use crate::mutate::fuzz;
 
 fn publication(key: u8, parts: Vec<(String, PartContent)>) -> Publication {
@@ -185,5 +188,46 @@ fn listings() {
             .chain(std::fs::read_dir(outer.join("middle")).unwrap())
             .collect();
         assert_eq!(folders.len(), 2);
+    });
+}
+
+/// An export that somebody changed: what is taken of it is whole, and nobody's word counts but that
+/// of a trusted signer.
+#[test]
+fn exports() {
+    let dir = tempfile::tempdir().unwrap();
+    let sound = dir.path().join("sound");
+    store(&sound);
+    let sound = Store::open(&sound).unwrap();
+    let signer = Signer::open(&dir.path().join("key")).unwrap();
+    let records: Vec<Record> =
+        (1u8..=4).map(|key| sound.hit(&Digest::of(&[key])).unwrap().unwrap()).collect();
+    let file = dir.path().join("export.tar");
+    sound.export(&sound.leaving(&records, &signer).unwrap(), &file, &|_, _| {}).unwrap();
+    let seed = fsio::read(&file).unwrap();
+    let outer = dir.path().join("outer");
+    let taken = Store::open(&outer.join("taken")).unwrap();
+    let limits = Limits {
+        object: 1 << 20,
+        total: 8 << 20,
+        files: 100,
+        record: 1 << 16,
+        records: 1 << 20,
+        listing: 1 << 16,
+    };
+    let words = ["../", "/", "objects/", "records/", ".json", ".sig", "format", "\0", "7777777"];
+    fuzz("exports", &[seed], &words, |bytes| {
+        for tar in [bytes.to_vec(), signed(bytes)] {
+            fsio::write_plain(&file, &tar).unwrap();
+            if let Err(error) = taken.import(&file, limits, &|_, _| {}) {
+                assert!(!error.to_string().is_empty());
+            }
+            for key in 1u8..=4 {
+                assert!(taken.hit(&Digest::of(&[key])).unwrap().is_none(), "a stranger's record is a hit");
+            }
+            let problems = taken.verify(true).unwrap().problems;
+            assert!(problems.is_empty(), "{problems:?}");
+            assert_eq!(std::fs::read_dir(&outer).unwrap().count(), 1);
+        }
     });
 }
