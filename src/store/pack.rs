@@ -4,6 +4,7 @@
 //! plain bytes, payload. Reading stops at the first frame that isn't whole,
 //! which only the crash of its writer can leave behind.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -90,7 +91,7 @@ impl Header {
 
 /// Encodes bytes as a frame, compressed where that saves an eighth or more.
 pub(super) fn frame(kind: FrameKind, digest: Digest, raw: &[u8]) -> (Header, Vec<u8>) {
-    let packed = (raw.len() >= 256).then(|| zstd::bulk::compress(raw, 3).ok()).flatten();
+    let packed = (raw.len() >= 256).then(|| compressed(raw)).flatten();
     match packed {
         Some(packed) if packed.len() + packed.len() / 8 < raw.len() => {
             (Header { kind, zstd: true, raw: raw.len() as u64, stored: packed.len() as u64, digest }, packed)
@@ -105,6 +106,20 @@ pub(super) fn frame(kind: FrameKind, digest: Digest, raw: &[u8]) -> (Header, Vec
 /// From this many plain bytes on a payload is first unpacked without being kept: the header may
 /// lie, and a few bytes can unpack to more than there is memory.
 const LIMIT: u64 = 64 << 20;
+
+thread_local! {
+    /// Making one takes longer than compressing a record with it.
+    static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn compressed(raw: &[u8]) -> Option<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            *slot = zstd::bulk::Compressor::new(3).ok();
+        }
+        slot.as_mut()?.compress(raw).ok()
+    })
+}
 
 /// The plain bytes of a payload; none when they don't have the length or digest.
 pub(super) fn unpack(header: &Header, payload: Vec<u8>) -> Option<Vec<u8>> {
