@@ -24,9 +24,11 @@ fn publication(key: u8, node: &str, text: &str, outcome: Outcome) -> Publication
             machine: None,
             unconfined: None,
             usd: None,
+            blessed: None,
         },
         recipe: b"{}".to_vec(),
         parts: vec![("out".to_owned(), PartContent::Bytes(text.as_bytes().to_vec()))],
+        ledger: None,
     }
 }
 

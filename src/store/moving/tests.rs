@@ -32,6 +32,7 @@ fn record(recipe: &[u8], node: &str) -> Record {
         machine: None,
         unconfined: None,
         usd: None,
+        blessed: None,
     }
 }
 
@@ -41,7 +42,7 @@ fn store(dir: &Path, names: &[&str]) -> Store {
     for name in names {
         let recipe = format!("{{\"name\":\"{name}\"}}").into_bytes();
         let parts = vec![("out".to_owned(), PartContent::Bytes(format!("text of {name}").into_bytes()))];
-        store.publish(vec![Publication { record: record(&recipe, name), recipe, parts }]).unwrap();
+        store.publish(vec![Publication { record: record(&recipe, name), recipe, parts, ledger: None }]).unwrap();
     }
     store
 }
@@ -164,7 +165,7 @@ fn folders_that_would_leave_their_place_are_refused() {
         ("leads out", vec![("a/x", link("../../y"))]),
         ("differ in case alone", vec![("README", file()), ("readme", file())]),
         ("differ in case alone", vec![("A/x", file()), ("a/y", file())]),
-        ("is a file or link and a folder", vec![("a", link("b")), ("a/x", file())]),
+        ("below a file or link", vec![("a", link("b")), ("a/x", file())]),
         ("out of order", vec![("b", file()), ("a", file())]),
         ("out of order", vec![("a", file()), ("a", file())]),
         ("another size", vec![("a", Node::File { size: 2, exec: false, digest: Digest::of(b"x") })]),
@@ -331,7 +332,7 @@ fn trust_moves_the_mark_and_no_index_forgets_it() {
     let recipe = b"{\"name\":\"a\"}".to_vec();
     let own = Record { origin: "here".to_owned(), ended: 9, ..record(&recipe, "a") };
     let parts = vec![("out".to_owned(), PartContent::Bytes(b"own".to_vec()))];
-    let published = to.publish(vec![Publication { record: own, recipe, parts }]).unwrap();
+    let published = to.publish(vec![Publication { record: own, recipe, parts, ledger: None }]).unwrap();
     assert!(!published[0].accepted);
     assert_eq!(to.hit(&key("a")).unwrap().unwrap().origin, "there");
     to.trust(&BTreeSet::new()).unwrap();
