@@ -42,7 +42,9 @@ fn store(dir: &Path, names: &[&str]) -> Store {
     for name in names {
         let recipe = format!("{{\"name\":\"{name}\"}}").into_bytes();
         let parts = vec![("out".to_owned(), PartContent::Bytes(format!("text of {name}").into_bytes()))];
-        store.publish(vec![Publication { record: record(&recipe, name), recipe, parts, ledger: None }]).unwrap();
+        store
+            .publish(vec![Publication { record: record(&recipe, name), recipe, parts, ledger: None }])
+            .unwrap();
     }
     store
 }
