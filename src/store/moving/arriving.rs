@@ -62,7 +62,7 @@ impl Candidate {
             return Err("it is the record of another key".to_owned());
         }
         let texts = [&record.pipeline, &record.node, &record.kind, &record.origin, &record.run];
-        let more = [&record.machine, &record.unconfined, &record.usd];
+        let more = [&record.machine, &record.unconfined, &record.blessed, &record.usd];
         let bad = |text: &String| text.len() > LONGEST || text.chars().any(char::is_control);
         if texts.into_iter().chain(more.into_iter().flatten()).chain(record.parts.keys()).any(bad) {
             return Err("it holds a text that is too long or has control characters".to_owned());
@@ -276,21 +276,16 @@ fn folder(listing: &[u8], size: u64) -> Result<BTreeMap<Digest, (String, u64)>, 
         return Err("its files have another size in all".to_owned());
     }
     let (mut out, mut names) = (BTreeMap::new(), BTreeMap::new());
-    let mut ends: BTreeSet<&str> = BTreeSet::new();
     let known = tree.links();
     for entry in &tree.entries {
-        // A file system that knows no case, or a link on the way, would make one of two.
+        // A file system that knows no case would make one of two.
         let mut upto = 0;
         while let Some(next) = entry.path[upto..].find('/') {
             let above = &entry.path[..upto + next];
-            if ends.contains(above) {
-                return Err(format!("`{above}` is a file or link and a folder"));
-            }
             same_case(&mut names, above)?;
             upto += next + 1;
         }
         same_case(&mut names, &entry.path)?;
-        ends.insert(&entry.path);
         match &entry.node {
             Node::File { size, digest, .. } => {
                 out.insert(*digest, (entry.path.clone(), *size));

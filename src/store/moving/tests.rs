@@ -33,6 +33,7 @@ fn record(recipe: &[u8], node: &str) -> Record {
         unconfined: None,
             blessed: None,
         usd: None,
+        blessed: None,
     }
 }
 
@@ -42,7 +43,9 @@ fn store(dir: &Path, names: &[&str]) -> Store {
     for name in names {
         let recipe = format!("{{\"name\":\"{name}\"}}").into_bytes();
         let parts = vec![("out".to_owned(), PartContent::Bytes(format!("text of {name}").into_bytes()))];
-        store.publish(vec![Publication { record: record(&recipe, name), recipe, parts, ledger: None }]).unwrap();
+        store
+            .publish(vec![Publication { record: record(&recipe, name), recipe, parts, ledger: None }])
+            .unwrap();
     }
     store
 }
@@ -165,7 +168,7 @@ fn folders_that_would_leave_their_place_are_refused() {
         ("leads out", vec![("a/x", link("../../y"))]),
         ("differ in case alone", vec![("README", file()), ("readme", file())]),
         ("differ in case alone", vec![("A/x", file()), ("a/y", file())]),
-        ("is a file or link and a folder", vec![("a", link("b")), ("a/x", file())]),
+        ("below a file or link", vec![("a", link("b")), ("a/x", file())]),
         ("out of order", vec![("b", file()), ("a", file())]),
         ("out of order", vec![("a", file()), ("a", file())]),
         ("another size", vec![("a", Node::File { size: 2, exec: false, digest: Digest::of(b"x") })]),
