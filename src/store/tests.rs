@@ -25,7 +25,6 @@ fn publication(key: u8, node: &str, text: &str, outcome: Outcome) -> Publication
             unconfined: None,
             blessed: None,
             usd: None,
-            blessed: None,
         },
         recipe: b"{}".to_vec(),
         parts: vec![("out".to_owned(), PartContent::Bytes(text.as_bytes().to_vec()))],

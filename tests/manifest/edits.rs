@@ -105,6 +105,7 @@ fn is_required(kind: FileKind, path: &KeyPath, document: &Document) -> bool {
         FileKind::Questions => &["format", "repo", "id", "difficulty", "prompt", "files"],
         FileKind::Prices => &["format", "model", "date", "input", "output"],
         FileKind::Lock => &["format", "version", "digest"],
+        FileKind::Trust => &["format", "key"],
     };
     let over_of_arm = key == "over" && path.0.first() == Some(&Step::Key("arm".to_owned()));
     // With two sources either may go.

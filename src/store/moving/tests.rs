@@ -33,7 +33,6 @@ fn record(recipe: &[u8], node: &str) -> Record {
         unconfined: None,
             blessed: None,
         usd: None,
-        blessed: None,
     }
 }
 
