@@ -247,7 +247,30 @@ impl<'t> Walk<'t> {
         if first.kind == K::Keyword {
             let rest = match word {
                 "pass" | "break" | "continue" => return (to == from + 1).then_some(()),
-                "import" | "from" => return self.import(tokens.get(from..to)?, around.symbol),
+                "import" | "from" => {
+                    let skip =
+                        word == "from" && tokens.get(from + 1).is_some_and(|t| self.word(t) == "__future__");
+                    let imports = |t: &Token| {
+                        matches!(t.kind, K::Name | K::Open | K::Close | K::Dot | K::Comma)
+                            || matches!(self.word(t), "import" | "as" | "*" | "..." | "from")
+                    };
+                    if !tokens[from..to].iter().all(imports) {
+                        return None;
+                    }
+                    for at in from + 1 + usize::from(skip)..to {
+                        if tokens[at].kind == K::Name {
+                            let token = &tokens[at];
+                            let name = self.word(token);
+                            self.out.references.push(Reference {
+                                name,
+                                line: token.line,
+                                enclosing: around.symbol,
+                                call: false,
+                            });
+                        }
+                    }
+                    return Some(());
+                }
                 "global" | "nonlocal" => {
                     if !tokens[from + 1..to].iter().all(|t| matches!(t.kind, K::Name | K::Comma)) {
                         return None;
@@ -278,63 +301,6 @@ impl<'t> Walk<'t> {
             _ => {}
         }
         self.assignment(tokens, from, to, around)
-    }
-
-    /// `import a.b as c, d` and `from ..a import (b as c, d)`.
-    fn import(&mut self, tokens: &[Token], enclosing: Option<usize>) -> Option<()> {
-        let word = |at: usize| tokens.get(at).map_or("", |token| self.word(token));
-        let is = |at: usize, kind: K| tokens.get(at).is_some_and(|token| token.kind == kind);
-        // Behind a name with dots; none when there is no name.
-        let dotted = |mut at: usize| {
-            while is(at, K::Name) && is(at + 1, K::Dot) {
-                at += 2;
-            }
-            is(at, K::Name).then_some(at + 1)
-        };
-        let mut at = 1;
-        let (from, future) = (word(0) == "from", word(1) == "__future__");
-        let mut brackets = false;
-        if from {
-            while is(at, K::Dot) || word(at) == "..." {
-                at += 1;
-            }
-            at = if at > 1 && word(at) == "import" { at } else { dotted(at)? };
-            if word(at) != "import" {
-                return None;
-            }
-            at += 1;
-            brackets = is(at, K::Open) && word(at) == "(";
-            at += usize::from(brackets);
-        }
-        if from && word(at) == "*" && !brackets {
-            at += 1;
-        } else {
-            loop {
-                at = if from { is(at, K::Name).then_some(at + 1)? } else { dotted(at)? };
-                if word(at) == "as" {
-                    at = is(at + 1, K::Name).then_some(at + 2)?;
-                }
-                if !is(at, K::Comma) {
-                    break;
-                }
-                at += 1;
-                if brackets && is(at, K::Close) {
-                    break;
-                }
-            }
-        }
-        if brackets {
-            at = is(at, K::Close).then_some(at + 1)?;
-        }
-        if at != tokens.len() {
-            return None;
-        }
-        for token in tokens.iter().skip(1 + usize::from(from && future)).filter(|token| token.kind == K::Name)
-        {
-            let name = self.word(token);
-            self.out.references.push(Reference { name, line: token.line, enclosing, call: false });
-        }
-        Some(())
     }
 
     /// An expression, or an assignment to one or many targets.
@@ -462,10 +428,7 @@ impl<'t> Walk<'t> {
             let after = last.map(|(kind, _)| kind);
             let said = last.map_or("", |(_, word)| word);
             let was_negated = std::mem::take(&mut negated);
-            let cut = was_negated && word != "in"
-                || said == "async" && word != "for"
-                || after == Some(K::Dot) && token.kind != K::Name;
-            if cut {
+            if was_negated && word != "in" {
                 return None;
             }
             let (may, then) = match token.kind {

@@ -130,11 +130,6 @@ fn what_is_not_sure_is_left_to_the_grammar() {
         "class A:\n    x =\n",
         "\\",
         "'\\",
-        "from import a\n",
-        "import a as\n",
-        "from . import (a\n)b\n",
-        "a. 1\n",
-        "a async = b\n",
         "f(",
     ] {
         assert_eq!(python::outline(text), None, "{text:?}");
