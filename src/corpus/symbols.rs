@@ -2,13 +2,8 @@
 //!
 //! One walk over a file's tree gives all three. Whether an identifier is a
 //! definition depends on where it stands ([`rules`]), never on its text, so
-//! a name in a comment or in a string is none. Plain Python needs no tree for
-//! that: its tokens tell the same ([`python`]), in a fraction of the time.
+//! a name in a comment or in a string is none.
 
-mod lexer;
-mod python;
-#[cfg(test)]
-mod python_tests;
 mod rules;
 #[cfg(test)]
 mod table_tests;
@@ -172,22 +167,6 @@ pub fn each_reference<'t>(
         Language::C if is_header(path) && is_cpp(text) => Language::Cpp,
         other => other,
     };
-    if language == Language::Python
-        && text.len() <= grammar::LARGEST
-        && let Some(Outline { symbols, references }) = python::outline(text)
-    {
-        references.into_iter().for_each(each);
-        return Some(symbols);
-    }
-    by_tree(language, text, budget, each)
-}
-
-fn by_tree<'t>(
-    language: Language,
-    text: &'t str,
-    budget: Budget,
-    each: impl FnMut(Reference<'t>),
-) -> Option<Vec<Symbol>> {
     let tree = grammar::parse(text, language, budget)?;
     Some(walk::walk(language, text, tree.root_node(), each))
 }

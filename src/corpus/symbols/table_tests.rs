@@ -51,7 +51,7 @@ fn hostile_files_end() {
     }
     assert_eq!(definitions("a.txt", "def f(): pass"), None);
     assert_eq!(
-        outline_within("a.js", &"x = 1;\n".repeat(9000), Budget { steps: 2, ..Budget::default() }),
+        outline_within("a.py", &"x = 1\n".repeat(9000), Budget { steps: 2, ..Budget::default() }),
         None
     );
 }
