@@ -9,8 +9,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Every command that `--help` lists, in its order.
-const COMMANDS: [&str; 21] = [
-    "init", "check", "plan", "run", "status", "runs", "report", "gate", "why", "show", "replay", "graph",
+const COMMANDS: [&str; 26] = [
+    "init", "check", "plan", "run", "status", "attach", "logs", "cancel", "spend", "settle", "runs", "report", "gate", "why", "show", "replay", "graph",
     "servers", "datasets", "import", "lock", "trust", "doctor", "store", "schema", "mcp",
 ];
 

@@ -10,7 +10,7 @@ use super::context;
 use super::exit::CliError;
 use super::out::Out;
 use crate::clock::{Clock, rfc3339};
-use crate::engine::still_runs;
+use crate::engine::is_lost;
 use crate::store::journal::Journal;
 use crate::store::ledger::{Caps, Entry, Spend, dollars};
 
@@ -48,7 +48,7 @@ pub(super) fn settle(command: &args::Settle, store: Option<&Path>, out: &Out) ->
         Spend::Unknown | Spend::Skip => true,
         // Begun, and its engine is gone; the next run has not looked at it yet.
         Spend::Started => {
-            Journal::is_live(store.root(), &entry.run) == Some(false) && !still_runs(&store, entry)
+            Journal::is_live(store.root(), &entry.run) == Some(false) && is_lost(&store, entry)
         }
         _ => false,
     };

@@ -21,7 +21,7 @@ use crate::corpus::CorpusError;
 use crate::store::StoreError;
 
 pub use orphans::clean_up;
-pub use paid::still_runs;
+pub use paid::is_lost;
 pub use run::{Options, Summary, run};
 
 /// What keeps a run from taking place or from going on.

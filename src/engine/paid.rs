@@ -143,10 +143,12 @@ fn was_never_started(folder: &Path) -> Result<bool, StoreError> {
     Ok(!started)
 }
 
-/// Whether an attempt of the ledger still runs under a supervisor.
+/// Whether nobody can tell any more how an attempt ended, or will: no
+/// supervisor looks after it, and none has written down its end.
 #[must_use]
-pub fn still_runs(store: &Store, entry: &Entry) -> bool {
-    is_looked_after(&folder(store, entry))
+pub fn is_lost(store: &Store, entry: &Entry) -> bool {
+    let folder = folder(store, entry);
+    !is_looked_after(&folder) && end_of(&folder).is_none()
 }
 
 /// How an attempt ended, as its supervisor wrote it down.
