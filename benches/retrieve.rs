@@ -7,8 +7,6 @@
 //! retrieve - patterns QUESTIONS                  the expression that grep searches by, a line each
 //! ```
 
-#![expect(clippy::print_stdout, reason = "its output is data")]
-
 use std::io::{BufWriter, Write};
 use std::path::Path;
 

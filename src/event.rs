@@ -189,7 +189,6 @@ pub struct Counts {
     pub failed: u64,
     /// Not run because one that they need failed.
     pub blocked: u64,
-
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! `PROOFLINE_CHAOS=200 cargo test --release --test chaos` kills 200 times.
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests work on real files and clocks")]
+#![expect(clippy::print_stderr, reason = "says where the kernel lets a test see nothing")]
 #![allow(dead_code, reason = "the projects and the shop are those of the engine's tests")]
 
 #[path = "engine/env.rs"]
@@ -152,8 +153,7 @@ fn lost(env: &Env) -> BTreeMap<String, usize> {
 
 #[test]
 fn a_killed_run_goes_on_where_it_was() {
-    let kills: usize =
-        std::env::var("PROOFLINE_CHAOS").ok().and_then(|n| n.parse().ok()).unwrap_or(KILLS);
+    let kills: usize = std::env::var("PROOFLINE_CHAOS").ok().and_then(|n| n.parse().ok()).unwrap_or(KILLS);
     let calm_shop = Shop::open();
     let calm = project(&calm_shop);
     let whole = calm.run(&RUN).ok().json();
@@ -180,7 +180,9 @@ fn a_killed_run_goes_on_where_it_was() {
             let mine = supervisors(&env);
             killpg(pid(&child), Signal::SIGKILL).unwrap();
             if hard {
-                mine.into_iter().for_each(|pid| _ = kill(pid, Signal::SIGKILL));
+                for pid in mine {
+                    let _ = kill(pid, Signal::SIGKILL);
+                }
             }
             wait(child);
             if hard {
@@ -201,7 +203,9 @@ fn a_killed_run_goes_on_where_it_was() {
         // Nothing that was done is done again, in any of the runs.
         let mut told: BTreeMap<String, usize> = BTreeMap::new();
         for (_, lines) in journals(&env) {
-            of_type(&lines, "done").into_iter().for_each(|n| *told.entry(n.to_owned()).or_insert(0) += 1);
+            for node in of_type(&lines, "done") {
+                *told.entry(node.to_owned()).or_insert(0) += 1;
+            }
         }
         let twice: Vec<_> = told.iter().filter(|(_, n)| **n > 1).collect();
         assert!(twice.is_empty(), "{twice:?}");
@@ -252,7 +256,8 @@ fn a_copy_made_in_the_middle_is_a_store() {
     // What was being bought at that moment is lost for the copy: it can't know.
     let first = env.run(&[&RUN[..], &["--store", &place]].concat());
     if first.code == 4 {
-        for attempt in env.run(&["spend", "--json", "--store", &place]).json()["attempts"].as_array().unwrap() {
+        for attempt in env.run(&["spend", "--json", "--store", &place]).json()["attempts"].as_array().unwrap()
+        {
             if attempt["state"] == "unknown" {
                 let node = attempt["node"].as_str().unwrap();
                 env.run(&["settle", node, "respend", "--store", &place]).ok();
@@ -273,7 +278,11 @@ fn newest(folder: &Path) -> PathBuf {
 fn damage_is_found_and_made_good() {
     let shop = Shop::open();
     let env = project(&shop);
-    env.edit(PIPELINE, "\"echo {{ n }} > out.txt\"", "\"if [ {{ n }} = 7 ]; then seq 400000; else echo {{ n }}; fi > out.txt\"");
+    env.edit(
+        PIPELINE,
+        "\"echo {{ n }} > out.txt\"",
+        "\"if [ {{ n }} = 7 ]; then seq 400000; else echo {{ n }}; fi > out.txt\"",
+    );
     env.run(&RUN).ok();
     let expected = stable(&env, &[]);
     let store = env.path(".proofline");
@@ -360,12 +369,15 @@ fn a_full_disk_ends_the_run_and_loses_nothing() {
         echo $code >third.code";
     let Some(said) = contained(&env, script) else { return };
     let show = |name: &str| std::fs::read_to_string(env.path(name)).unwrap_or_default();
-    let context = || format!("{}\n{}\n{}\n{}", said.stderr, show("first.err"), show("second.err"), show("third.err"));
+    let context =
+        || format!("{}\n{}\n{}\n{}", said.stderr, show("first.err"), show("second.err"), show("third.err"));
     assert_eq!(said.code, 0, "{}", context());
     assert_eq!(show("first.code").trim(), "3", "{}", context());
     let full = ["No space left", "disk is full"].iter().any(|words| show("first.err").contains(words));
     assert!(full, "{}", context());
-    let json = |name: &str| -> Value { serde_json::from_str(&show(name)).unwrap_or_else(|e| panic!("{name}: {e}\n{}", context())) };
+    let json = |name: &str| -> Value {
+        serde_json::from_str(&show(name)).unwrap_or_else(|e| panic!("{name}: {e}\n{}", context()))
+    };
     assert_eq!(json("second.json")["state"], "complete", "{}", context());
     assert_eq!(json("verified.json")["ok"], true);
     assert!(json("report.json")["result"].is_object());

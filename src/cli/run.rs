@@ -22,12 +22,12 @@ use crate::engine::world::{self, World};
 use crate::engine::{self, EngineError, Options, Summary};
 use crate::event::{Counts, Event, RunState};
 use crate::grade::{ExitInput, GateSpec, exit_state, gate};
-use crate::unit::Span;
 use crate::plan::compiled::{Compiled, micros};
 use crate::plan::select::{SelectError, select};
 use crate::report::assemble::RunView;
 use crate::store::Store;
 use crate::store::journal::JournalWriter;
+use crate::unit::Span;
 
 /// How a run is asked for.
 struct Asked<'a> {
@@ -384,7 +384,8 @@ fn selected(pipeline: &Compiled, table: &Table, selectors: &[String]) -> Result<
 /// A time as manifests write it.
 fn takeover(text: &str) -> Result<Duration, CliError> {
     let span: Result<Span, _> = serde_json::from_value(json!(text));
-    span.map(|span| span.0).map_err(|_| CliError::Usage(format!("--takeover {text}: write a time, e.g. `60s`")))
+    span.map(|span| span.0)
+        .map_err(|_| CliError::Usage(format!("--takeover {text}: write a time, e.g. `60s`")))
 }
 
 fn host() -> String {

@@ -47,16 +47,11 @@ pub(super) fn settle(command: &args::Settle, store: Option<&Path>, out: &Out) ->
     let lost = |entry: &Entry| match entry.state {
         Spend::Unknown | Spend::Skip => true,
         // Begun, and its engine is gone; the next run has not looked at it yet.
-        Spend::Started => {
-            Journal::is_live(store.root(), &entry.run) == Some(false) && is_lost(&store, entry)
-        }
+        Spend::Started => Journal::is_live(store.root(), &entry.run) == Some(false) && is_lost(&store, entry),
         _ => false,
     };
-    let found: Vec<Entry> = store
-        .spent_by(None)?
-        .into_iter()
-        .filter(|entry| entry.node == command.node && lost(entry))
-        .collect();
+    let found: Vec<Entry> =
+        store.spent_by(None)?.into_iter().filter(|entry| entry.node == command.node && lost(entry)).collect();
     if found.is_empty() {
         return Err(CliError::Usage(format!(
             "no attempt at `{}` was lost; `proofline spend` lists the attempts with their states",

@@ -167,13 +167,12 @@ pub(super) fn parse(text: &str, language: Language, budget: Budget) -> Option<Tr
         return None;
     }
     PARSERS.with_borrow_mut(|parsers| {
-        let mut parser = match parsers[language as usize].take() {
-            Some(parser) => parser,
-            None => {
-                let mut parser = Parser::new();
-                parser.set_language(language.grammar()).ok()?;
-                parser
-            }
+        let mut parser = if let Some(parser) = parsers[language as usize].take() {
+            parser
+        } else {
+            let mut parser = Parser::new();
+            parser.set_language(language.grammar()).ok()?;
+            parser
         };
         let tree = parse_with(&mut parser, text, budget)?;
         // One that was stopped half way is not used again.

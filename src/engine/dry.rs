@@ -131,9 +131,7 @@ fn wave(
             continue;
         }
         let (status, action, reasons) = match (one, store) {
-            (None, _) => {
-                (Status::Kept(u32::try_from(node).unwrap_or(u32::MAX)), Action::Reuse, Vec::new())
-            }
+            (None, _) => (Status::Kept(u32::try_from(node).unwrap_or(u32::MAX)), Action::Reuse, Vec::new()),
             (Some(Ok(_)), None) => (Status::Due, Action::Run, vec![Reason::new_node()]),
             (Some(Ok(keyed)), Some(store)) => {
                 if let Some(status) = hits.next().flatten() {

@@ -114,7 +114,12 @@ impl Dispatcher<'_> {
         Ok(())
     }
 
-    pub(super) fn finish(&mut self, node: usize, wall_ms: u64, published: Published) -> Result<(), EngineError> {
+    pub(super) fn finish(
+        &mut self,
+        node: usize,
+        wall_ms: u64,
+        published: Published,
+    ) -> Result<(), EngineError> {
         let Published { record, digest, accepted, .. } = published;
         self.store.release(&record.key);
         self.counts.executed += 1;
@@ -184,7 +189,12 @@ impl Dispatcher<'_> {
         self.table.status[node] = Status::Open;
     }
 
-    pub(super) fn fail(&mut self, node: usize, key: Option<Digest>, failure: &Failure) -> Result<(), EngineError> {
+    pub(super) fn fail(
+        &mut self,
+        node: usize,
+        key: Option<Digest>,
+        failure: &Failure,
+    ) -> Result<(), EngineError> {
         let log = if failure.log.is_empty() { None } else { Some(self.store.put(&failure.log)?) };
         self.counts.failed += 1;
         self.table.status[node] = Status::Failed;

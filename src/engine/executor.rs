@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::paid::{self, Purse, Way};
 use crate::event::Event;
-use crate::fsio::{self, FsError, Scratch};
 use crate::fsio::slot::{Lent, Slots};
+use crate::fsio::{self, FsError, Scratch};
 use crate::manifest::pipeline::{Backoff, Cause, Effect, Retry};
 use crate::process::{self, End};
 use crate::stage::{self, Artifact, Failure, Job};
@@ -90,11 +90,7 @@ pub(super) struct Task {
 }
 
 /// Runs a node to its end and reports it.
-pub(super) async fn execute(
-    task: Task,
-    make: impl Make,
-    messages: UnboundedSender<Message>,
-) {
+pub(super) async fn execute(task: Task, make: impl Make, messages: UnboundedSender<Message>) {
     let watch = crate::clock::Stopwatch::start();
     let (result, place) = to_the_end(&task, &make, &messages).await;
     let wall_ms = watch.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
@@ -108,11 +104,7 @@ pub(super) trait Make: Fn(PathBuf, Option<Arc<Lent>>, String) -> Job {}
 
 impl<F: Fn(PathBuf, Option<Arc<Lent>>, String) -> Job> Make for F {}
 
-async fn to_the_end(
-    task: &Task,
-    make: &impl Make,
-    messages: &UnboundedSender<Message>,
-) -> Made {
+async fn to_the_end(task: &Task, make: &impl Make, messages: &UnboundedSender<Message>) -> Made {
     let mut first = 1;
     if let Some(purse) = &task.purse {
         match way(task, purse).await {
@@ -141,16 +133,12 @@ async fn way(task: &Task, purse: &Purse) -> Result<Way, StoreError> {
     let (store, purse, clock) = (Arc::clone(&task.store), purse.clone(), task.clock);
     let (key, run) = (task.record.key, task.record.run.clone());
     let found = tokio::task::spawn_blocking(move || paid::way(&store, &key, &run, &purse, clock)).await;
-    found.unwrap_or_else(|e| Err(StoreError::Unreadable { what: "the ledger".to_owned(), why: e.to_string() }))
+    found
+        .unwrap_or_else(|e| Err(StoreError::Unreadable { what: "the ledger".to_owned(), why: e.to_string() }))
 }
 
 /// The attempts that the stage allows, with pauses between them.
-async fn attempts(
-    task: &Task,
-    make: &impl Make,
-    messages: &UnboundedSender<Message>,
-    first: u32,
-) -> Made {
+async fn attempts(task: &Task, make: &impl Make, messages: &UnboundedSender<Message>, first: u32) -> Made {
     let most = first + task.retry.as_ref().map_or(1, |retry| retry.attempts.max(1)) - 1;
     let mut attempt = first;
     loop {
@@ -252,11 +240,7 @@ async fn once(task: &Task, make: &impl Make, place: &Place, attempt: u32) -> Res
 }
 
 /// Takes the artifact of an attempt that ended without its engine.
-async fn adopt(
-    task: &Task,
-    make: &impl Make,
-    entry: &Entry,
-) -> Result<Made, Failure> {
+async fn adopt(task: &Task, make: &impl Make, entry: &Entry) -> Result<Made, Failure> {
     let scratch = Scratch::at(paid::folder(&task.store, entry))?;
     // What is taken by a decision may lack its end; its outputs must be whole all the same.
     let end = paid::end_of(scratch.path()).unwrap_or_else(|| End { code: Some(0), ..End::default() });
@@ -310,9 +294,8 @@ fn settled(entry: &Entry, micros: Option<u64>, at: i64) -> Entry {
 async fn enter(task: &Task, entries: Vec<Entry>, caps: Caps) -> Result<(), StoreError> {
     let store = Arc::clone(&task.store);
     let entered = tokio::task::spawn_blocking(move || store.enter(&entries, caps)).await;
-    entered.unwrap_or_else(|e| {
-        Err(StoreError::Unreadable { what: "the ledger".to_owned(), why: e.to_string() })
-    })
+    entered
+        .unwrap_or_else(|e| Err(StoreError::Unreadable { what: "the ledger".to_owned(), why: e.to_string() }))
 }
 
 fn publication(

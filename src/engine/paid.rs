@@ -40,7 +40,7 @@ pub(super) enum Way {
     /// By a new attempt of this number, which no earlier one of the run has.
     Buy(u32),
     /// By taking the result of an attempt that has ended.
-    Adopt(Entry),
+    Adopt(Box<Entry>),
     /// Later: an attempt still runs, without its engine.
     Later,
     /// Not now; why, and what can be done.
@@ -70,7 +70,7 @@ pub(super) fn way(
             Spend::Skip => return Ok(Way::Held("it was left out by hand (`proofline settle`)".to_owned())),
             // The money was set aside, and the engine ended before anything was started.
             Spend::Reserved => close(store, &entry, Spend::Void, clock)?,
-            Spend::Adopt => return Ok(Way::Adopt(entry)),
+            Spend::Adopt => return Ok(Way::Adopt(Box::new(entry))),
             Spend::Started | Spend::Unknown => {
                 if is_looked_after(&folder) {
                     return Ok(Way::Later);
@@ -78,7 +78,9 @@ pub(super) fn way(
                 match end_of(&folder) {
                     None if was_never_started(&folder)? => close(store, &entry, Spend::Void, clock)?,
                     Some(end) if end.never => close(store, &entry, Spend::Void, clock)?,
-                    Some(end) if end.code == Some(0) && !end.timed_out => return Ok(Way::Adopt(entry)),
+                    Some(end) if end.code == Some(0) && !end.timed_out => {
+                        return Ok(Way::Adopt(Box::new(entry)));
+                    }
                     // It failed on its own: spent, and nothing to be had from it.
                     Some(_) => close(store, &entry, Spend::Settled, clock)?,
                     None => {
@@ -160,9 +162,14 @@ pub(super) fn end_of(folder: &Path) -> Option<End> {
 impl Dispatcher<'_> {
     /// Whether a paid node has an answer that was made from another recipe and
     /// is not to be bought again: it is accepted for this one, or the node is held.
-    pub(super) fn is_answered(&mut self, node: usize, fresh: &Record, keyed: &Keyed) -> Result<bool, EngineError> {
-        let allowed = self.options.respend.contains(&node)
-            || self.table.pipeline.paid.respend == Respend::WithinBudget;
+    pub(super) fn is_answered(
+        &mut self,
+        node: usize,
+        fresh: &Record,
+        keyed: &Keyed,
+    ) -> Result<bool, EngineError> {
+        let allowed =
+            self.options.respend.contains(&node) || self.table.pipeline.paid.respend == Respend::WithinBudget;
         let accept = self.options.accept.contains(&node);
         let Some(old) = self.store.paid_of_cell(&fresh.pipeline, &fresh.node)?.filter(|_| accept || !allowed)
         else {
@@ -184,7 +191,8 @@ impl Dispatcher<'_> {
             let published = self.store.publish(batch)?.pop().filter(|p| p.accepted);
             self.store.release(&fresh.key);
             if let Some(published) = published {
-                let message = format!("`{}`: an earlier answer is accepted: {}", fresh.node, self.options.why);
+                let message =
+                    format!("`{}`: an earlier answer is accepted: {}", fresh.node, self.options.why);
                 self.tell(Event::Note { message });
                 self.arrive(node, Arc::new(published.record));
             }

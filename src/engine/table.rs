@@ -188,9 +188,12 @@ impl Table {
 
     /// The parts that a node shows, by name; none when it has no artifact.
     pub(super) fn shown(&self, node: usize) -> Option<Vec<Part<'_>>> {
-        let part = |name, part: &PartRef| Part { name, tree: part.tree, digest: part.digest, size: part.size };
+        let part =
+            |name, part: &PartRef| Part { name, tree: part.tree, digest: part.digest, size: part.size };
         match &self.status[node] {
-            Status::Done(record) => Some(record.parts.iter().map(|(name, p)| part(name.as_str(), p)).collect()),
+            Status::Done(record) => {
+                Some(record.parts.iter().map(|(name, p)| part(name.as_str(), p)).collect())
+            }
             Status::Found(parts) => Some(parts.iter().map(|(name, p)| part(&**name, p)).collect()),
             Status::Kept(before) => Some(self.memo.as_ref()?.parts(*before as usize)?.collect()),
             _ => None,

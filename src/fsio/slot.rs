@@ -80,16 +80,15 @@ impl Slots {
             let at = free.iter().rposition(|(of, _)| *of == kind);
             at.map(|at| free.swap_remove(at).1)
         };
-        let slot = match free {
-            Some(slot) => slot,
-            None => {
-                let number = self.count.fetch_add(1, Ordering::Relaxed);
-                let path = self.root.join(format!("{}-slot-{number}", self.name));
-                for folder in [WORK, HOME, TMP, "spare"] {
-                    create_dir(&path.join(folder))?;
-                }
-                Slot { path, spare: Vec::new(), folders: BTreeSet::new(), empty: [None; 2] }
+        let slot = if let Some(slot) = free {
+            slot
+        } else {
+            let number = self.count.fetch_add(1, Ordering::Relaxed);
+            let path = self.root.join(format!("{}-slot-{number}", self.name));
+            for folder in [WORK, HOME, TMP, "spare"] {
+                create_dir(&path.join(folder))?;
             }
+            Slot { path, spare: Vec::new(), folders: BTreeSet::new(), empty: [None; 2] }
         };
         let path = slot.path.clone();
         Ok(Lent {
@@ -140,7 +139,7 @@ impl Lent {
             }
         }
         if let Some(spare) = slot.spare.pop()
-            && fs::rename(&spare, &target).is_err()
+            && super::rename(&spare, &target).is_err()
         {
             slot.spare.push(spare);
         }
@@ -171,7 +170,6 @@ fn changed(folder: &Path) -> Option<(i64, i64)> {
     fs::metadata(folder).ok().map(|meta| (meta.ctime(), meta.ctime_nsec()))
 }
 
-#[expect(clippy::disallowed_methods, reason = "a writer of files")]
 fn remove_empty(path: &Path) -> std::io::Result<()> {
     fs::remove_dir(path)
 }
@@ -241,7 +239,7 @@ impl Slot {
             && meta.permissions().mode() & 0o7777 == PLAIN;
         if plain && self.spare.len() < MOST_SPARE {
             let spare = self.path.join("spare").join(self.spare.len().to_string());
-            if fs::rename(path, &spare).is_ok() {
+            if super::rename(path, &spare).is_ok() {
                 self.spare.push(spare);
                 return Ok(());
             }

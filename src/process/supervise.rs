@@ -11,6 +11,11 @@
 //! output. Everything that a command leaves behind becomes the supervisor's
 //! child (it is a subreaper), so leftovers are found without searching.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "deadlines are points in time, and this process has no other clock"
+)]
+
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufRead, Write};
@@ -279,7 +284,8 @@ impl Supervisor {
                     let leader = i32::try_from(child.id()).unwrap_or(0);
                     let _ = tell.send(Message::Started(id, leader));
                     // Not reaped yet: until then its id is its own.
-                    let _ = waitid(Id::Pid(Pid::from_raw(leader)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+                    let _ =
+                        waitid(Id::Pid(Pid::from_raw(leader)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
                     if !order.confine.network {
                         unconfined.extend(network);
                     }
@@ -369,7 +375,8 @@ impl Supervisor {
                 job.leader.into_iter().for_each(|leader| signal(leader, Signal::SIGKILL));
             }
         }
-        let ended: Vec<u64> = self.jobs.iter().filter(|(_, j)| j.ended.is_some()).map(|(id, _)| *id).collect();
+        let ended: Vec<u64> =
+            self.jobs.iter().filter(|(_, j)| j.ended.is_some()).map(|(id, _)| *id).collect();
         if ended.is_empty() {
             return;
         }
@@ -388,7 +395,9 @@ impl Supervisor {
             } else if settled {
                 for pid in own {
                     let words = proc::describe(pid);
-                    if kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok() && !job.end.survivors.contains(&words) {
+                    if kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok()
+                        && !job.end.survivors.contains(&words)
+                    {
                         job.end.survivors.push(words);
                     }
                 }

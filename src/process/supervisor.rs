@@ -111,7 +111,11 @@ impl Supervisor {
             // Dropping the senders tells all that wait.
             told.lock().unwrap_or_else(PoisonError::into_inner).take();
         });
-        Ok(Self { stdin: tokio::sync::Mutex::new(Some(stdin)), waiting, child: tokio::sync::Mutex::new(child) })
+        Ok(Self {
+            stdin: tokio::sync::Mutex::new(Some(stdin)),
+            waiting,
+            child: tokio::sync::Mutex::new(child),
+        })
     }
 
     async fn run(&self, order: Order, cancel: &CancellationToken) -> Result<End, SupervisorError> {

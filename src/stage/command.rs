@@ -176,10 +176,7 @@ pub(super) async fn run(job: &Job) -> Result<Artifact, Failure> {
 }
 
 /// Lays everything out; what the supervisor is told.
-fn prepare(
-    job: &Job,
-    command: &compiled::Command,
-) -> Result<Order, Failure> {
+fn prepare(job: &Job, command: &compiled::Command) -> Result<Order, Failure> {
     let [work, home, tmp] = [WORK, HOME, TMP].map(|name| job.scratch.join(name));
     if job.slot.is_none() {
         for folder in [&work, &home, &tmp] {
@@ -196,7 +193,8 @@ fn prepare(
     }
     env.extend(command.secrets.iter().filter_map(|name| Some((name.clone(), process::secret(name)?))));
     let limit = job.stage().limits.time.map_or(DEFAULT_LIMIT, |span| span.0);
-    let confine = Confine { read: Vec::new(), write: vec![work.clone(), home, tmp], network: command.network };
+    let confine =
+        Confine { read: Vec::new(), write: vec![work.clone(), home, tmp], network: command.network };
     Ok(Order {
         id: 0,
         argv,
@@ -223,7 +221,8 @@ fn gather(job: &Job, command: &compiled::Command, end: &End, said: &Path) -> Res
     let log = fsio::read_start(said, SAID).unwrap_or_default();
     let fail = |cause: Cause, message: String| Failure { cause, message, log: log.clone() };
     let argv = || {
-        let words: Vec<&str> = job.recipe["run"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let words: Vec<&str> =
+            job.recipe["run"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         words.join(" ")
     };
     if let Some(trouble) = &end.trouble {
@@ -239,7 +238,8 @@ fn gather(job: &Job, command: &compiled::Command, end: &End, said: &Path) -> Res
         };
         return Err(fail(cause, format!("`{}` {words}{}", argv(), last_line(&log))));
     }
-    let parts = collect(job, command, &job.scratch.join(WORK)).map_err(|message| fail(Cause::Output, message))?;
+    let parts =
+        collect(job, command, &job.scratch.join(WORK)).map_err(|message| fail(Cause::Output, message))?;
     let unconfined = (!end.unconfined.is_empty()).then(|| end.unconfined.join(", "));
     let micros = command.cost.as_ref().and_then(|name| bill(&parts, name));
     let mut artifact = Artifact { parts, outcome: Outcome::Done, used: BTreeMap::new(), unconfined, micros };
@@ -276,10 +276,12 @@ fn lay_inputs(job: &Job, work: &Path) -> Result<(), Failure> {
     let inputs = || job.recipe["inputs"].as_object().into_iter().flatten();
     let needs = || {
         let all = job.stage().needs.iter().zip(&job.needs);
-        all.flat_map(|(need, inputs)| inputs.iter().map(move |input| (need, input))).filter_map(|(need, input)| {
-            let folder = place(&job.pipeline.stages[*need].name, &input.extra);
-            Some((input.parts.as_ref()?, PathBuf::from(folder)))
-        })
+        all.flat_map(|(need, inputs)| inputs.iter().map(move |input| (need, input))).filter_map(
+            |(need, input)| {
+                let folder = place(&job.pipeline.stages[*need].name, &input.extra);
+                Some((input.parts.as_ref()?, PathBuf::from(folder)))
+            },
+        )
     };
     let task = task(&job.pipeline, &job.cell);
     if let Some(slot) = &job.slot {

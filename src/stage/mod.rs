@@ -23,8 +23,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::corpus::Corpus;
-use crate::fsio::slot::Lent;
 use crate::digest::Digest;
+use crate::fsio::slot::Lent;
 use crate::manifest::axis;
 use crate::manifest::dataset::Question;
 use crate::manifest::pipeline::Cause;

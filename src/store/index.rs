@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::ledger::StagedEntry;
+use super::ledger::insert_ledger;
 use super::object::{Found, loose_path, pack_path};
 use super::pack::{FrameKind, PackWriter, Placed};
 use super::record::{Outcome, PartRef, Record};
@@ -491,35 +491,6 @@ pub(super) fn fenced(tx: &Connection, key: &Digest, run: &str) -> Result<bool, S
     Ok(query.exists(params![key.bytes().as_slice(), run])?)
 }
 
-/// Makes an entry of the ledger known.
-pub(super) fn insert_ledger(tx: &Connection, one: &StagedEntry) -> Result<(), StoreError> {
-    let body = serde_json::to_string(&one.entry)
-        .map_err(|e| StoreError::Unreadable { what: "an entry of ours".to_owned(), why: e.to_string() })?;
-    let entry = &one.entry;
-    let fresh = tx
-        .prepare_cached("INSERT OR IGNORE INTO ledger (digest, key, body) VALUES (?1, ?2, ?3)")?
-        .execute(params![one.digest.bytes().as_slice(), entry.key.bytes().as_slice(), body])?;
-    if fresh == 0 {
-        return Ok(());
-    }
-    // The last word on an attempt counts; of two of one moment, the one that is further on.
-    tx.prepare_cached(
-        "INSERT INTO spend (key, run, attempt, pipeline, at, micros, last) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-         ON CONFLICT (key, run, attempt) DO UPDATE
-         SET at = excluded.at, micros = excluded.micros, last = excluded.last WHERE excluded.at >= at",
-    )?
-    .execute(params![
-        entry.key.bytes().as_slice(),
-        entry.run,
-        entry.attempt,
-        entry.pipeline,
-        entry.rank(),
-        as_i64(entry.micros()),
-        body
-    ])?;
-    Ok(())
-}
-
 fn object(db: &Connection, digest: &Digest) -> Result<Option<Found>, StoreError> {
     let mut query = db.prepare_cached("SELECT pack, offset, size FROM objects WHERE digest = ?1")?;
     let found = query
@@ -598,7 +569,7 @@ pub(super) fn insert_record(db: &Connection, staged: &Staged) -> Result<bool, St
     Ok(accepted)
 }
 
-fn as_i64(n: u64) -> i64 {
+pub(super) fn as_i64(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 

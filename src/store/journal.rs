@@ -7,7 +7,7 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::StoreError;
 use crate::clock::{self, Clock, Stopwatch};
@@ -73,7 +73,18 @@ impl JournalWriter {
         let live = live_path(root, &run);
         fsio::create_dir(&root.join(LIVE))?;
         drop(fsio::create_new(&live)?);
-        Ok(Self { run, path, live, file, seq: 0, clock, pending: Vec::new(), dirty: false, synced: Stopwatch::start(), written: Stopwatch::start() })
+        Ok(Self {
+            run,
+            path,
+            live,
+            file,
+            seq: 0,
+            clock,
+            pending: Vec::new(),
+            dirty: false,
+            synced: Stopwatch::start(),
+            written: Stopwatch::start(),
+        })
     }
 
     /// The run's id.
@@ -157,7 +168,8 @@ impl JournalWriter {
     /// A sign of life for other runs: the journal's time of change.
     pub fn beat(&self) {
         // Without it others may only take this run for silent, which costs work, not results.
-        let _ = self.file.set_modified(SystemTime::now());
+        let now = u64::try_from(self.clock.now_ms()).unwrap_or(0);
+        let _ = self.file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_millis(now));
     }
 }
 

@@ -5,10 +5,10 @@
 //! attempt is that of its last entry. STARTED without an end is what a crash
 //! leaves; it is never bought again without a decision.
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
-use super::index::{Index, fenced, insert_ledger, took};
+use super::index::{Index, as_i64, fenced, took};
 use super::pack::{self, FrameKind};
 use super::{Store, StoreError};
 use crate::digest::Digest;
@@ -122,7 +122,9 @@ impl Store {
                 let most = if entry.state == Spend::Reserved { caps } else { Caps::default() };
                 let of_pipeline = sum(&tx, &entry.pipeline, "")?.saturating_add(entry.micros());
                 let of_run = sum(&tx, &entry.pipeline, &entry.run)?.saturating_add(entry.micros());
-                if most.pipeline.is_some_and(|cap| of_pipeline > cap) || most.run.is_some_and(|cap| of_run > cap) {
+                if most.pipeline.is_some_and(|cap| of_pipeline > cap)
+                    || most.run.is_some_and(|cap| of_run > cap)
+                {
                     return Err(StoreError::Budget(entry.node.clone()));
                 }
             }
@@ -159,7 +161,7 @@ impl Store {
 }
 
 /// Sum over the attempts of a pipeline, or of one run of it.
-fn sum(tx: &rusqlite::Connection, pipeline: &str, run: &str) -> Result<u64, StoreError> {
+fn sum(tx: &Connection, pipeline: &str, run: &str) -> Result<u64, StoreError> {
     let mut query = tx.prepare_cached(
         "SELECT COALESCE(SUM(micros), 0) FROM spend WHERE pipeline = ?1 AND (?2 = '' OR run = ?2)",
     )?;
@@ -195,6 +197,35 @@ pub fn dollars(micros: u64) -> String {
     let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
     let text = text.trim_end_matches('0');
     text.strip_suffix('.').map_or_else(|| text.to_owned(), str::to_owned)
+}
+
+/// Makes an entry of the ledger known.
+pub(super) fn insert_ledger(tx: &Connection, one: &StagedEntry) -> Result<(), StoreError> {
+    let body = serde_json::to_string(&one.entry)
+        .map_err(|e| StoreError::Unreadable { what: "an entry of ours".to_owned(), why: e.to_string() })?;
+    let entry = &one.entry;
+    let fresh = tx
+        .prepare_cached("INSERT OR IGNORE INTO ledger (digest, key, body) VALUES (?1, ?2, ?3)")?
+        .execute(params![one.digest.bytes().as_slice(), entry.key.bytes().as_slice(), body])?;
+    if fresh == 0 {
+        return Ok(());
+    }
+    // The last word on an attempt counts; of two of one moment, the one that is further on.
+    tx.prepare_cached(
+        "INSERT INTO spend (key, run, attempt, pipeline, at, micros, last) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT (key, run, attempt) DO UPDATE
+         SET at = excluded.at, micros = excluded.micros, last = excluded.last WHERE excluded.at >= at",
+    )?
+    .execute(params![
+        entry.key.bytes().as_slice(),
+        entry.run,
+        entry.attempt,
+        entry.pipeline,
+        entry.rank(),
+        as_i64(entry.micros()),
+        body
+    ])?;
+    Ok(())
 }
 
 impl Index {

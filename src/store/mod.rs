@@ -174,7 +174,10 @@ pub struct Store {
 
 /// Whether a disk can't be written, whoever asks.
 fn is_read_only(error: &FsError) -> bool {
-    matches!(error.source.kind(), std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied)
+    matches!(
+        error.source.kind(),
+        std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied
+    )
 }
 
 impl Store {
@@ -210,7 +213,15 @@ impl Store {
         index.take_in(root)?;
         drop(opening);
         let leases = fsio::ByteLocks::open(&root.join("leases.lock"))?;
-        Ok(Self { root: root.to_owned(), index: Mutex::new(index), writer: Mutex::new(None), leases, open_packs: Mutex::default(), origin, _aside: None })
+        Ok(Self {
+            root: root.to_owned(),
+            index: Mutex::new(index),
+            writer: Mutex::new(None),
+            leases,
+            open_packs: Mutex::default(),
+            origin,
+            _aside: None,
+        })
     }
 
     /// Opens the store in `root` if there is one.
@@ -234,10 +245,19 @@ impl Store {
         let mut index = Index::open(&aside.path().join("index.sqlite"))?;
         index.disown(&quarantine::disowned(root)?)?;
         index.take_in(root)?;
-        let origin = String::from_utf8_lossy(&fsio::read_limited(&root.join("origin"), 256)?).trim().to_owned();
+        let origin =
+            String::from_utf8_lossy(&fsio::read_limited(&root.join("origin"), 256)?).trim().to_owned();
         let leases = fsio::ByteLocks::open(&aside.path().join("leases.lock"))?;
         let (index, writer) = (Mutex::new(index), Mutex::new(None));
-        Ok(Self { root: root.to_owned(), index, writer, leases, open_packs: Mutex::default(), origin, _aside: Some(aside) })
+        Ok(Self {
+            root: root.to_owned(),
+            index,
+            writer,
+            leases,
+            open_packs: Mutex::default(),
+            origin,
+            _aside: Some(aside),
+        })
     }
 
     /// Puts the index aside and makes it anew from packs, objects and journals.
@@ -439,7 +459,7 @@ impl Store {
         writer.sync()?;
         index::took(&tx, writer)?;
         for entry in &entries {
-            index::insert_ledger(&tx, entry)?;
+            ledger::insert_ledger(&tx, entry)?;
         }
         for ((one, _), published) in staged.iter().zip(&mut out) {
             published.accepted = !published.fenced && index::insert_record(&tx, one)?;

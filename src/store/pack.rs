@@ -200,7 +200,15 @@ impl PackWriter {
         })?;
         fsio::sync_dir(&folder)?;
         let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { id, file, end: 0, buffer: Vec::new(), broken: false, fresh: Vec::new(), known: HashSet::new() })
+        Ok(Self {
+            id,
+            file,
+            end: 0,
+            buffer: Vec::new(),
+            broken: false,
+            fresh: Vec::new(),
+            known: HashSet::new(),
+        })
     }
 
     pub(super) fn id(&self) -> &str {

@@ -71,9 +71,8 @@ fn of_two_runs_that_start_together_each_node_is_run_once() {
         let stable = |run: &serde_json::Value| {
             env.run(&["report", run["run"].as_str().unwrap(), "--stable", "--json"]).ok().stdout
         };
-        let without_id = |run: &serde_json::Value| {
-            stable(run).replace(run["run"].as_str().unwrap(), "RUN").len()
-        };
+        let without_id =
+            |run: &serde_json::Value| stable(run).replace(run["run"].as_str().unwrap(), "RUN").len();
         assert_eq!(without_id(&one), without_id(&two));
         assert_eq!(env.run(&["store", "verify", "--json"]).ok().json()["ok"], true);
     }
@@ -130,7 +129,8 @@ fn process_namespaces_on_one_store_do_not_take_each_other_for_dead() {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     };
-    let probe = Command::new("unshare").args(["--user", "--map-root-user", "--pid", "--fork", "true"]).status();
+    let probe =
+        Command::new("unshare").args(["--user", "--map-root-user", "--pid", "--fork", "true"]).status();
     if !probe.is_ok_and(|status| status.success()) {
         eprintln!("no process namespaces here: nothing to be seen");
         return;
@@ -145,7 +145,16 @@ fn process_namespaces_on_one_store_do_not_take_each_other_for_dead() {
 #[test]
 fn a_run_is_watched_and_cancelled_from_another_process() {
     let env = project();
-    let child = env.spawn(&["run", "pipelines/leases.toml", "--set", "seconds=1", "--trust", "--json", "--jobs", "1"]);
+    let child = env.spawn(&[
+        "run",
+        "pipelines/leases.toml",
+        "--set",
+        "seconds=1",
+        "--trust",
+        "--json",
+        "--jobs",
+        "1",
+    ]);
     until_begun(&env, 1);
     let watcher = env.spawn(&["attach"]);
     let node = begun(&env).into_keys().next().unwrap();

@@ -188,7 +188,11 @@ fn an_answer_from_another_recipe_is_not_bought_again_by_accident() {
     assert_eq!(buying["usd"], serde_json::json!({ "low": 0, "high": 0.5, "respend": true }), "{buying}");
     let refused = env.run(&run);
     assert_eq!(refused.code, 4, "{} {}", refused.stdout, refused.stderr);
-    assert!(refused.stderr.contains("cost 0.125 USD") && refused.stderr.contains("run.2"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("cost 0.125 USD") && refused.stderr.contains("run.2"),
+        "{}",
+        refused.stderr
+    );
     assert!(once_each(&shop), "{:?}", shop.sold());
     // One is bought again, the others are kept.
     let mut buy = run.clone();

@@ -131,7 +131,7 @@ fn frames() -> String {
         json!({"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "a.py:1"}]}});
     let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
     let note = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
-    [init, ping, tools, note, call].iter().map(|frame| format!("{frame}\n")).collect()
+    [init, ping, tools, note, call].iter().fold(String::new(), |all, frame| all + &frame.to_string() + "\n")
 }
 
 #[test]
@@ -147,7 +147,8 @@ fn logs() {
         (3.0, "c2s", json!({"id": 2, "method": "tools/call", "params": {"name": "s"}})),
         (4.0, "s2c", json!({"id": 2, "error": {"code": 1, "message": "x"}})),
     ] {
-        log += &format!("{}\n", json!({"at_ms": at, "dir": dir, "frame": frame}));
+        log += &json!({"at_ms": at, "dir": dir, "frame": frame}).to_string();
+        log.push('\n');
     }
     log += "{\"at_ms\":5,\"dir\":\"note\",\"call\":3,\"outcome\":\"timeout\"}\n";
     fuzz("logs", &[log.into_bytes()], WORDS, |bytes| {

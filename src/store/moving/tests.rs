@@ -31,7 +31,7 @@ fn record(recipe: &[u8], node: &str) -> Record {
         ended: 2,
         machine: None,
         unconfined: None,
-            blessed: None,
+        blessed: None,
         usd: None,
     }
 }
