@@ -166,7 +166,9 @@ fn a_killed_run_goes_on_where_it_was() {
     while killed < kills {
         let shop = Shop::open();
         let env = project(&shop);
-        let mut marks: Vec<usize> = (0..PER_STORE).map(|_| 1 + dice.next(total - 2)).collect();
+        // A kill may fall between a node's record and the journal's word of it: such nodes are
+        // done and never told of, so the last marks could not be reached.
+        let mut marks: Vec<usize> = (0..PER_STORE).map(|_| 1 + dice.next(total - 60)).collect();
         marks.sort_unstable();
         let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
         for mark in marks {
