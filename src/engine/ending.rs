@@ -87,8 +87,8 @@ impl Dispatcher<'_> {
         let task = tokio::task::spawn_blocking(move || {
             let published = store.publish(batch);
             // A paid result that could not be published is found in its folder.
-            if published.is_err() {
-                kept.iter_mut().flatten().for_each(Place::keep);
+            if published.is_ok() {
+                kept.iter_mut().flatten().for_each(Place::release);
             }
             drop(kept);
             published

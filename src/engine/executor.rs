@@ -51,10 +51,11 @@ impl Place {
         }
     }
 
-    /// Leaves a folder of its own where it is.
-    pub(super) fn keep(&mut self) {
+    /// What is in it is needed no more. Until then the folder of a paid attempt stays, also
+    /// when the engine ends in the middle.
+    pub(super) fn release(&mut self) {
         if let Self::Own(scratch) = self {
-            scratch.keep();
+            scratch.release();
         }
     }
 }
@@ -122,6 +123,8 @@ async fn to_the_end(task: &Task, make: &impl Make, messages: &UnboundedSender<Me
                     if let Err(error) = enter(task, vec![spent], Caps::default()).await {
                         return (Err(Stop::Failed(Failure::from(error))), None);
                     }
+                    // What can't be removed is of no use to anybody.
+                    let _ = fsio::remove_dir(&paid::folder(&task.store, &entry));
                 }
             },
         }
@@ -177,13 +180,13 @@ async fn attempts(task: &Task, make: &impl Make, messages: &UnboundedSender<Mess
                 stage::Spent::Unknown => None,
             };
             match state {
-                None => place.keep(),
+                None => {}
                 Some(state) => {
                     let end = entry.then(state, task.clock.now_ms());
                     if let Err(error) = enter(task, vec![end], Caps::default()).await {
-                        place.keep();
                         return (Err(Stop::Failed(Failure::from(error))), Some(place));
                     }
+                    place.release();
                 }
             }
         }
@@ -211,7 +214,7 @@ async fn attempts(task: &Task, make: &impl Make, messages: &UnboundedSender<Mess
 /// The folder of an attempt.
 fn place(task: &Task, entry: Option<&Entry>, attempt: u32) -> Result<Place, FsError> {
     Ok(match (entry, task.shares) {
-        (Some(entry), _) => Place::Own(Scratch::at(paid::folder(&task.store, entry))?),
+        (Some(entry), _) => Place::Own(Scratch::kept_at(paid::folder(&task.store, entry))?),
         (None, Some(kind)) => Place::Slot(Arc::new(task.slots.take(kind)?)),
         (None, None) => Place::Own(Scratch::at(task.store.tmp().join(mark(task, attempt)))?),
     })
@@ -241,7 +244,7 @@ async fn once(task: &Task, make: &impl Make, place: &Place, attempt: u32) -> Res
 
 /// Takes the artifact of an attempt that ended without its engine.
 async fn adopt(task: &Task, make: &impl Make, entry: &Entry) -> Result<Made, Failure> {
-    let scratch = Scratch::at(paid::folder(&task.store, entry))?;
+    let scratch = Scratch::kept_at(paid::folder(&task.store, entry))?;
     // What is taken by a decision may lack its end; its outputs must be whole all the same.
     let end = paid::end_of(scratch.path()).unwrap_or_else(|| End { code: Some(0), ..End::default() });
     let job = make(scratch.path().to_owned(), None, String::new());

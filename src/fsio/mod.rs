@@ -309,9 +309,18 @@ impl Scratch {
         Ok(Self { path, kept: false })
     }
 
-    /// Leaves the folder where it is.
-    pub fn keep(&mut self) {
-        self.kept = true;
+    /// Takes a folder that stays where it is until it is released, whatever happens.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn kept_at(path: PathBuf) -> Result<Self, FsError> {
+        create_dir(&path)?;
+        Ok(Self { path, kept: true })
+    }
+
+    /// It may go.
+    pub fn release(&mut self) {
+        self.kept = false;
     }
 
     /// Its path.

@@ -432,8 +432,9 @@ impl Supervisor {
     /// Writes down and tells how a command ended.
     fn close(&mut self, id: u64) {
         let Some(job) = self.jobs.remove(&id) else { return };
-        // Without the lock the attempt was taken from us before it began.
-        if let Some(folder) = job.attempt.as_ref().filter(|_| job.lock.is_some()) {
+        // Without the lock the attempt was taken from us before it began; without the folder nobody asks.
+        let locked = job.lock.is_some();
+        if let Some(folder) = job.attempt.as_ref().filter(|f| locked && f.join(LOCK_FILE).is_file()) {
             let bytes = serde_json::to_vec(&job.end).unwrap_or_default();
             // When it can't be written, the next engine takes the attempt for unknown, which it then is.
             let _ = fsio::write_atomic(&folder.join(EXIT_FILE), &bytes, Durability::Synced);
