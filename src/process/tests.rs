@@ -127,7 +127,7 @@ async fn a_later_sweep_finds_what_an_earlier_run_left() {
 #[tokio::test]
 async fn memory_and_time_of_the_whole_tree_are_measured() {
     // A buffer of 100 MiB in a grandchild, filled some times.
-    let script = "sh -c 'dd if=/dev/zero of=/dev/null bs=100M count=30; true'; true";
+    let script = "sh -c 'dd if=/dev/zero of=/dev/null bs=100M count=150; true'; true";
     let exit = run(&spec(script, "memory"), seconds(30)).await.unwrap();
     assert!(exit.rss_mib > 95.0 && exit.rss_mib < 110.0, "{exit:?}");
     assert!(exit.cpu_ms > 50.0 && exit.cpu_ms < 20_000.0, "{exit:?}");
