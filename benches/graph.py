@@ -99,7 +99,8 @@ def dvc(chains):
 
 def proofline(chains):
     values = ", ".join(f'"{i}"' for i in chains)
-    return {"pipelines/main.toml": f"""format = 1
+    # A mark of its own makes the folder a project, also below this repository.
+    return {".git/.keep": "", "pipelines/main.toml": f"""format = 1
 name   = "graph"
 
 [axes]
