@@ -15,11 +15,10 @@ mod shop;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 
-use env::{Env, over_servers, until, wait};
+use env::{Env, over_servers, pid, supervisors, until, wait};
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
 use serde_json::Value;
 use shop::Shop;
 
@@ -88,10 +87,6 @@ outputs = {{ text = {{ path = "all.txt" }} }}
 
 const RUN: [&str; 6] = ["run", PIPELINE, "--trust", "--json", "--jobs", "4"];
 
-fn pid(child: &Child) -> Pid {
-    Pid::from_raw(i32::try_from(child.id()).unwrap())
-}
-
 fn journals(env: &Env) -> Vec<(String, Vec<Value>)> {
     let mut out = Vec::new();
     for run in std::fs::read_dir(env.path(".proofline/runs")).into_iter().flatten().flatten() {
@@ -113,17 +108,6 @@ fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a str> {
 /// Nodes that some run has told to be done.
 fn done(env: &Env) -> BTreeSet<String> {
     journals(env).iter().flat_map(|(_, lines)| of_type(lines, "done")).map(str::to_owned).collect()
-}
-
-fn supervisors(env: &Env) -> Vec<Pid> {
-    let of_project = |pid: &i32| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let here = std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
-        line.windows(9).any(|w| w == b"supervise") && here.as_deref() == Some(env.root.as_path())
-    };
-    let all = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = all.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(of_project).map(Pid::from_raw).collect()
 }
 
 /// The report without what differs between two honest executions.

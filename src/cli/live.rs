@@ -1,5 +1,6 @@
 //! `attach`, `logs`, `cancel`: a run that another process does.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -65,12 +66,16 @@ pub(super) fn cancel(command: &args::OneRun, store: Option<&Path>, out: &Out) ->
 pub(super) fn logs(command: &args::Logs, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
     let store = context::existing(store)?;
     let run = context::run_id(&store, &command.run)?;
-    let mut shown = 0;
+    let (mut shown, mut begun) = (0, Begun::default());
+    let mut tail = Tail::open(store.root(), &run)?;
     loop {
+        // Asked before reading: what is written until then is read.
         let live = Journal::is_live(store.root(), &run) != Some(false);
-        let (node, folders) = begun(&store, &run, &command.node)?;
-        let files = folders.iter().flat_map(|folder| SAID.map(|name| folder.join(name)));
-        if let Some(file) = files.into_iter().find(|file| file.is_file()) {
+        tail.more().into_iter().for_each(|line| begun.take(line.event, &store));
+        let node = begun.node(&run, &command.node)?;
+        let folders = begun.folders.iter().rev().filter(|(of, _)| *of == node).map(|(_, folder)| folder);
+        let mut files = folders.flat_map(|folder| SAID.map(|name| folder.join(name)));
+        if let Some(file) = files.find(|file| file.is_file()) {
             shown += more(&file, shown, out);
             if command.follow && live {
                 std::thread::sleep(LOOK);
@@ -108,44 +113,48 @@ pub(super) fn logs(command: &args::Logs, store: Option<&Path>, out: &Out) -> Res
     }
 }
 
-/// The node of a run that is meant, and the folders of its attempts, the newest first.
-fn begun(store: &Store, run: &str, asked: &str) -> Result<(String, Vec<PathBuf>), CliError> {
-    let mut nodes: Vec<String> = Vec::new();
-    let mut folders: Vec<(String, PathBuf)> = Vec::new();
-    for line in Journal::read(store.root(), run)?.lines {
-        match line.event {
+/// What a run has begun, as its journal tells.
+#[derive(Default)]
+struct Begun {
+    nodes: BTreeSet<String>,
+    /// Folders of attempts that go on, the newest last, with their nodes.
+    folders: Vec<(String, PathBuf)>,
+}
+
+impl Begun {
+    fn take(&mut self, event: Event, store: &Store) {
+        match event {
             Event::Started { node, folder, .. } if tree::plain(&folder).is_ok() => {
                 for place in [store.tmp(), store.attempts_dir()] {
-                    folders.push((node.clone(), place.join(&folder)));
+                    self.folders.push((node.clone(), place.join(&folder)));
                 }
-                nodes.push(node);
+                self.nodes.insert(node);
             }
             // Its folder may be that of another node by now.
             Event::Done { node, .. } | Event::Failed { node, .. } => {
-                folders.retain(|(of, _)| *of != node);
-                nodes.push(node);
+                self.folders.retain(|(of, _)| *of != node);
+                self.nodes.insert(node);
             }
             _ => {}
         }
     }
-    nodes.sort();
-    nodes.dedup();
-    let fitting: Vec<&String> = nodes.iter().filter(|node| node.starts_with(asked)).collect();
-    let node = match fitting.as_slice() {
-        [one] => (*one).clone(),
-        _ if nodes.iter().any(|node| node == asked) => asked.to_owned(),
-        [] => {
-            return Err(CliError::Usage(format!(
+
+    /// The node that is meant.
+    fn node(&self, run: &str, asked: &str) -> Result<String, CliError> {
+        let fitting: Vec<&str> =
+            self.nodes.iter().map(String::as_str).filter(|node| node.starts_with(asked)).collect();
+        match fitting.as_slice() {
+            [one] => Ok((*one).to_owned()),
+            _ if self.nodes.contains(asked) => Ok(asked.to_owned()),
+            [] => Err(CliError::Usage(format!(
                 "run {run} has not executed a node `{asked}`; `proofline status {run}` shows what it did"
-            )));
+            ))),
+            several => {
+                let some = several.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+                Err(CliError::Usage(format!("`{asked}` may be any of {some}, ...")))
+            }
         }
-        several => {
-            let some: Vec<&str> = several.iter().take(5).map(|s| s.as_str()).collect();
-            return Err(CliError::Usage(format!("`{asked}` may be any of {}, ...", some.join(", "))));
-        }
-    };
-    let folders = folders.into_iter().rev().filter(|(of, _)| *of == node).map(|(_, folder)| folder).collect();
-    Ok((node, folders))
+    }
 }
 
 /// Shows what a file holds behind `from`; how many bytes that was.

@@ -133,10 +133,19 @@ async fn to_the_end(task: &Task, make: &impl Make, messages: &UnboundedSender<Me
 }
 
 async fn way(task: &Task, purse: &Purse) -> Result<Way, StoreError> {
-    let (store, purse, clock) = (Arc::clone(&task.store), purse.clone(), task.clock);
+    let (purse, clock) = (purse.clone(), task.clock);
     let (key, run) = (task.record.key, task.record.run.clone());
-    let found = tokio::task::spawn_blocking(move || paid::way(&store, &key, &run, &purse, clock)).await;
-    found
+    on_ledger(task, move |store| paid::way(store, &key, &run, &purse, clock)).await
+}
+
+/// Reads or writes the ledger beside the tasks: each entry waits for a sync.
+async fn on_ledger<T: Send + 'static>(
+    task: &Task,
+    work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let store = Arc::clone(&task.store);
+    tokio::task::spawn_blocking(move || work(&store))
+        .await
         .unwrap_or_else(|e| Err(StoreError::Unreadable { what: "the ledger".to_owned(), why: e.to_string() }))
 }
 
@@ -179,15 +188,12 @@ async fn attempts(task: &Task, make: &impl Make, messages: &UnboundedSender<Mess
                 // Its end is told by whoever finds the folder.
                 stage::Spent::Unknown => None,
             };
-            match state {
-                None => {}
-                Some(state) => {
-                    let end = entry.then(state, task.clock.now_ms());
-                    if let Err(error) = enter(task, vec![end], Caps::default()).await {
-                        return (Err(Stop::Failed(Failure::from(error))), Some(place));
-                    }
-                    place.release();
+            if let Some(state) = state {
+                let end = entry.then(state, task.clock.now_ms());
+                if let Err(error) = enter(task, vec![end], Caps::default()).await {
+                    return (Err(Stop::Failed(Failure::from(error))), Some(place));
                 }
+                place.release();
             }
         }
         let again = attempt < most
@@ -295,10 +301,7 @@ fn settled(entry: &Entry, micros: Option<u64>, at: i64) -> Entry {
 }
 
 async fn enter(task: &Task, entries: Vec<Entry>, caps: Caps) -> Result<(), StoreError> {
-    let store = Arc::clone(&task.store);
-    let entered = tokio::task::spawn_blocking(move || store.enter(&entries, caps)).await;
-    entered
-        .unwrap_or_else(|e| Err(StoreError::Unreadable { what: "the ledger".to_owned(), why: e.to_string() }))
+    on_ledger(task, move |store| store.enter(&entries, caps)).await
 }
 
 fn publication(

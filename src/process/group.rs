@@ -140,12 +140,17 @@ impl Exit {
     /// `exited with code 3`, `was killed by signal 9`, `ran past its time limit`.
     #[must_use]
     pub fn words(&self) -> String {
-        match (self.timed_out, self.code, self.signal) {
-            (true, ..) => "ran past its time limit".to_owned(),
-            (_, Some(code), _) => format!("exited with code {code}"),
-            (_, _, Some(signal)) => format!("was killed by signal {signal}"),
-            _ => "ended".to_owned(),
-        }
+        ending_words(self.timed_out, self.code, self.signal)
+    }
+}
+
+/// How a child ended, in words.
+pub(super) fn ending_words(timed_out: bool, code: Option<i32>, signal: Option<i32>) -> String {
+    match (timed_out, code, signal) {
+        (true, ..) => "ran past its time limit".to_owned(),
+        (_, Some(code), _) => format!("exited with code {code}"),
+        (_, _, Some(signal)) => format!("was killed by signal {signal}"),
+        _ => "ended".to_owned(),
     }
 }
 
@@ -189,8 +194,8 @@ impl Group {
             .stderr(output(&spec.stderr)?)
             .kill_on_drop(true);
         let clock = Stopwatch::start();
-        let child =
-            start(&mut command).map_err(|source| SpawnError::System { program: name.clone(), source })?;
+        let child = start(|| command.spawn())
+            .map_err(|source| SpawnError::System { program: name.clone(), source })?;
         let leader = child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or(0);
         Ok(Self {
             child,
@@ -323,16 +328,16 @@ impl Drop for Group {
 
 /// A file that was just written may for a moment be open in a child that
 /// another thread has forked and that has not yet replaced itself.
-fn start(command: &mut Command) -> io::Result<Child> {
+pub(super) fn start<C>(mut spawn: impl FnMut() -> io::Result<C>) -> io::Result<C> {
     for _ in 0..20 {
-        match command.spawn() {
+        match spawn() {
             Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy => {
                 std::thread::sleep(Duration::from_millis(5));
             }
             other => return other,
         }
     }
-    command.spawn()
+    spawn()
 }
 
 /// Waits for the end on a thread of its own, without reaping: the kernel keeps

@@ -33,6 +33,7 @@ use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use super::confine::{Confine, ConfineReport, Ground, leave_network, restrict};
+use super::group::{ending_words, start};
 use super::{MARK, find_program, proc};
 use crate::fsio::{self, Durability};
 
@@ -123,6 +124,14 @@ pub struct End {
     /// There are processes of which nobody can tell whose they are: they may be of this command.
     #[serde(default)]
     pub strays: bool,
+}
+
+impl End {
+    /// `exited with code 3`, `was killed by signal 9`, `ran past its time limit`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        ending_words(self.timed_out, self.code, self.signal)
+    }
 }
 
 enum Message {
@@ -478,16 +487,6 @@ fn spawn(order: &Order, mark: &str, ground: &Ground) -> Result<(Child, Vec<Strin
         .stdout(said)
         .stderr(both);
     let report = restrict(&order.confine, ground).map_err(|e| format!("landlock: {e}"))?;
-    let mut tries = 0;
-    loop {
-        match command.spawn() {
-            Ok(child) => return Ok((child, report.unconfined)),
-            // A file that was just written may still be open in a child that another thread is starting.
-            Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy && tries < 20 => {
-                tries += 1;
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Err(e) => return Err(format!("can't start `{name}`: {e}")),
-        }
-    }
+    let child = start(|| command.spawn()).map_err(|e| format!("can't start `{name}`: {e}"))?;
+    Ok((child, report.unconfined))
 }

@@ -230,13 +230,12 @@ fn gather(job: &Job, command: &compiled::Command, end: &End, said: &Path) -> Res
         return Err(fail(cause, format!("`{}`: {trouble}", argv())));
     }
     if end.timed_out || end.code != Some(0) {
-        let (cause, words) = match (end.timed_out, end.code, end.signal) {
-            (true, ..) => (Cause::Timeout, "ran past its time limit".to_owned()),
-            (_, Some(code), _) => (Cause::Exit, format!("exited with code {code}")),
-            (.., Some(signal)) => (Cause::Signal, format!("was killed by signal {signal}")),
-            _ => (Cause::Signal, "ended".to_owned()),
+        let cause = match (end.timed_out, end.code) {
+            (true, _) => Cause::Timeout,
+            (false, Some(_)) => Cause::Exit,
+            (false, None) => Cause::Signal,
         };
-        return Err(fail(cause, format!("`{}` {words}{}", argv(), last_line(&log))));
+        return Err(fail(cause, format!("`{}` {}{}", argv(), end.words(), last_line(&log))));
     }
     let parts =
         collect(job, command, &job.scratch.join(WORK)).map_err(|message| fail(Cause::Output, message))?;

@@ -119,11 +119,8 @@ impl Store {
                 if fenced(&tx, &entry.key, &entry.run)? {
                     return Err(StoreError::Fenced(entry.node.clone()));
                 }
-                let most = if entry.state == Spend::Reserved { caps } else { Caps::default() };
-                let of_pipeline = sum(&tx, &entry.pipeline, "")?.saturating_add(entry.micros());
-                let of_run = sum(&tx, &entry.pipeline, &entry.run)?.saturating_add(entry.micros());
-                if most.pipeline.is_some_and(|cap| of_pipeline > cap)
-                    || most.run.is_some_and(|cap| of_run > cap)
+                if entry.state == Spend::Reserved
+                    && (passes(&tx, caps.pipeline, entry, "")? || passes(&tx, caps.run, entry, &entry.run)?)
                 {
                     return Err(StoreError::Budget(entry.node.clone()));
                 }
@@ -158,6 +155,13 @@ impl Store {
             None => self.index().spend("?1 = ?1", params![0]),
         }
     }
+}
+
+/// Whether an entry would pass a cap on its pipeline, or on one run of it. Only where
+/// there is one is anything summed up.
+fn passes(tx: &Connection, cap: Option<u64>, entry: &Entry, run: &str) -> Result<bool, StoreError> {
+    let Some(cap) = cap else { return Ok(false) };
+    Ok(sum(tx, &entry.pipeline, run)?.saturating_add(entry.micros()) > cap)
 }
 
 /// Sum over the attempts of a pipeline, or of one run of it.

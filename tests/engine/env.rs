@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::unistd::Pid;
 use serde_json::Value;
 
 pub(crate) const BIN: &str = env!("CARGO_BIN_EXE_proofline");
@@ -217,6 +218,54 @@ impl Env {
         let said = self.run(&["report", "latest", "--rows"]).ok();
         said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
+}
+
+/// A pipeline of so many nodes `make` that take a while, and one, `all`, that gathers them.
+pub(crate) fn slow(name: &str, seconds: &str, nodes: usize) -> String {
+    let values: Vec<String> = (1..=nodes).map(|n| format!("\"{n}\"")).collect();
+    format!(
+        r#"
+format = 1
+name   = "{name}"
+
+[params]
+seconds = {{ default = "{seconds}" }}
+
+[axes]
+n = [{}]
+
+[stage.make]
+kind    = "command"
+over    = ["n"]
+run     = ["sh", "-c", "sleep {{{{ params.seconds }}}}; echo {{{{ n }}}} > out.txt"]
+outputs = {{ text = {{ path = "out.txt" }} }}
+
+[stage.all]
+kind    = "command"
+needs   = ["make"]
+over    = []
+run     = ["sh", "-c", "cat in/make/*/text > all.txt"]
+outputs = {{ text = {{ path = "all.txt" }} }}
+"#,
+        values.join(", ")
+    )
+}
+
+/// Process id of a spawned command, which is that of its group.
+pub(crate) fn pid(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).unwrap())
+}
+
+/// Process ids of the supervisors of runs in a project.
+pub(crate) fn supervisors(env: &Env) -> Vec<Pid> {
+    let of_project = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let here = std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
+        line.windows(9).any(|w| w == b"supervise") && here.as_deref() == Some(env.root.as_path())
+    };
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(of_project).map(Pid::from_raw).collect()
 }
 
 /// Waits for the end of a spawned command.

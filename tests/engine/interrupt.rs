@@ -1,41 +1,11 @@
 //! Ctrl-C, a killed engine, and how the next run goes on.
 
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::env::{Env, over_servers, until, wait};
-
-const SLOW: &str = r#"
-format = 1
-name   = "slow"
-
-[params]
-seconds = { default = "0.25" }
-
-[axes]
-n = ["1", "2", "3", "4", "5", "6", "7", "8"]
-
-[stage.make]
-kind    = "command"
-over    = ["n"]
-run     = ["sh", "-c", "sleep {{ params.seconds }}; echo {{ n }} > out.txt"]
-outputs = { text = { path = "out.txt" } }
-
-[stage.all]
-kind    = "command"
-needs   = ["make"]
-over    = []
-run     = ["sh", "-c", "cat in/make/*/text > all.txt"]
-outputs = { text = { path = "all.txt" } }
-"#;
-
-fn pid(child: &Child) -> Pid {
-    Pid::from_raw(i32::try_from(child.id()).unwrap())
-}
+use crate::env::{Env, over_servers, pid, slow, until, wait};
 
 /// The journal of the newest run so far.
 fn journal(env: &Env) -> String {
@@ -71,7 +41,7 @@ fn marked(run: &str) -> Vec<i32> {
 #[test]
 fn one_interrupt_lets_running_nodes_finish() {
     let env = Env::new();
-    env.write("pipelines/slow.toml", SLOW);
+    env.write("pipelines/slow.toml", &slow("slow", "0.25", 8));
     let child = env.spawn(&["run", "pipelines/slow.toml", "--trust", "--json", "--jobs", "2"]);
     until_done(&env, 2);
     assert_eq!(env.run(&["status", "--json"]).ok().json()["state"], "running");
@@ -95,7 +65,7 @@ fn one_interrupt_lets_running_nodes_finish() {
 #[test]
 fn two_interrupts_end_what_runs() {
     let env = Env::new();
-    env.write("pipelines/slow.toml", SLOW);
+    env.write("pipelines/slow.toml", &slow("slow", "0.25", 8));
     let child = env.spawn(&["run", "pipelines/slow.toml", "--trust", "--json", "--set", "seconds=60"]);
     let run = until(30, "a node has started", || {
         let journal = journal(&env);

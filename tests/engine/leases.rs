@@ -2,44 +2,18 @@
 //! happens to the others.
 
 use std::collections::BTreeMap;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
 
-use crate::env::{Env, until, wait};
-
-/// Six nodes that take a while and one that gathers them.
-const GRAPH: &str = r#"
-format = 1
-name   = "leases"
-[params]
-seconds = { default = "0.2" }
-[axes]
-n = ["1", "2", "3", "4", "5", "6"]
-[stage.make]
-kind    = "command"
-over    = ["n"]
-run     = ["sh", "-c", "sleep {{ params.seconds }}; echo {{ n }} > out.txt"]
-outputs = { text = { path = "out.txt" } }
-[stage.all]
-kind    = "command"
-needs   = ["make"]
-over    = []
-run     = ["sh", "-c", "cat in/make/*/text > all.txt"]
-outputs = { text = { path = "all.txt" } }
-"#;
+use crate::env::{Env, pid, slow, until, wait};
 
 const RUN: [&str; 6] = ["run", "pipelines/leases.toml", "--trust", "--json", "--jobs", "2"];
 
 fn project() -> Env {
     let env = Env::new();
-    env.write("pipelines/leases.toml", GRAPH);
+    env.write("pipelines/leases.toml", &slow("leases", "0.2", 6));
     env
-}
-
-fn pid(child: &Child) -> Pid {
-    Pid::from_raw(i32::try_from(child.id()).unwrap())
 }
 
 /// Ids of all nodes that any run has begun, with how often.

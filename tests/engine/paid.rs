@@ -1,12 +1,9 @@
 //! Paid commands: bought once, whatever happens; what can't be known is asked.
 
-use std::process::Child;
-
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::env::{Env, until, wait};
+use crate::env::{Env, pid, supervisors, until, wait};
 use crate::shop::Shop;
 
 /// Three nodes that buy, wait, and write what they got and a bill.
@@ -48,10 +45,6 @@ fn project(shop: &Shop, seconds: &str, extra: &str) -> Env {
 
 const RUN: [&str; 6] = ["run", "pipelines/buying.toml", "--trust", "--json", "--jobs", "2"];
 
-fn pid(child: &Child) -> Pid {
-    Pid::from_raw(i32::try_from(child.id()).unwrap())
-}
-
 fn states(env: &Env) -> Vec<String> {
     let spend = env.run(&["spend", "--json"]).ok().json();
     let attempts = spend["attempts"].as_array().unwrap();
@@ -60,18 +53,6 @@ fn states(env: &Env) -> Vec<String> {
 
 fn once_each(shop: &Shop) -> bool {
     shop.sold() == ["1", "2", "3"].map(|n| (n.to_owned(), 1)).into()
-}
-
-/// Process ids of supervisors whose working directory is the project.
-fn supervisors(env: &Env) -> Vec<Pid> {
-    let of_project = |pid: &i32| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let here = std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
-        line.windows(9).any(|w| w == b"supervise") && here.as_deref() == Some(env.root.as_path())
-    };
-    let all = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = all.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(of_project).map(Pid::from_raw).collect()
 }
 
 #[test]
