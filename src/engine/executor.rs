@@ -82,7 +82,7 @@ pub(super) struct Task {
     pub(super) purse: Option<Purse>,
     pub(super) store: Arc<Store>,
     /// Kind of work for which folders are used again; none where each attempt has its own.
-    pub(super) shares: Option<usize>,
+    pub(super) shares: Option<String>,
     pub(super) slots: Arc<Slots>,
     pub(super) host: String,
     /// Told to stop at once.
@@ -219,7 +219,7 @@ async fn attempts(task: &Task, make: &impl Make, messages: &UnboundedSender<Mess
 
 /// The folder of an attempt.
 fn place(task: &Task, entry: Option<&Entry>, attempt: u32) -> Result<Place, FsError> {
-    Ok(match (entry, task.shares) {
+    Ok(match (entry, &task.shares) {
         (Some(entry), _) => Place::Own(Scratch::kept_at(paid::folder(&task.store, entry))?),
         (None, Some(kind)) => Place::Slot(Arc::new(task.slots.take(kind)?)),
         (None, None) => Place::Own(Scratch::at(task.store.tmp().join(mark(task, attempt)))?),

@@ -42,6 +42,7 @@ pub fn clean_up(store: &Store) -> Result<Vec<String>, StoreError> {
             fsio::remove_dir(&entry.path())?;
         }
     }
+    fsio::slot::sweep(&store.tmp());
     for run in &dead {
         journal::cleaned_up(root, run)?;
     }

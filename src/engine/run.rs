@@ -110,7 +110,7 @@ pub async fn run(
     let pools = table.pipeline.pools.iter().map(|(n, p)| (n.clone(), p.clone()));
     let schedule = Schedule::new(options.jobs, pools);
     let supervisors = Arc::new(Supervisors::new(&options.exe));
-    let slots = Arc::new(Slots::new(&store.tmp(), journal.run()));
+    let slots = Arc::new(Slots::new(&store.tmp()));
     let abroad = Abroad::new(options.takeover);
     let dispatcher = Dispatcher {
         table,
@@ -364,7 +364,8 @@ impl Dispatcher<'_> {
             retry: stage.retry.clone(),
             purse,
             store: Arc::clone(&self.store),
-            shares: shares.then_some(stage_index),
+            shares: shares
+                .then(|| Digest::of(format!("{}/{}", pipeline.name, stage.name).as_bytes()).short()),
             slots: Arc::clone(&self.slots),
             host: self.options.host.clone(),
             cancel: self.options.kill.clone(),

@@ -8,15 +8,16 @@
 //!   in/task.json             the question of the node's task, without its ground truth
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use super::{Artifact, Failure, Job, questions};
+use crate::digest::Digest;
 use crate::fsio;
-use crate::fsio::slot::{HOME, TMP, WORK};
+use crate::fsio::slot::{HOME, TMP, WORK, Want};
 use crate::fsio::tree;
 use crate::manifest::axis;
 use crate::manifest::pipeline::{Cause, Effect};
@@ -272,67 +273,83 @@ fn last_line(said: &[u8]) -> String {
 
 /// Puts declared inputs, parts of needs and the task into the working directory.
 fn lay_inputs(job: &Job, work: &Path) -> Result<(), Failure> {
-    let inputs = || job.recipe["inputs"].as_object().into_iter().flatten();
-    let needs = || {
-        let all = job.stage().needs.iter().zip(&job.needs);
-        all.flat_map(|(need, inputs)| inputs.iter().map(move |input| (need, input))).filter_map(
-            |(need, input)| {
-                let folder = place(&job.pipeline.stages[*need].name, &input.extra);
-                Some((input.parts.as_ref()?, PathBuf::from(folder)))
-            },
-        )
-    };
-    let task = task(&job.pipeline, &job.cell);
-    if let Some(slot) = &job.slot {
-        let mut folders = BTreeSet::new();
-        for (path, _) in inputs() {
-            folders.extend(Path::new(path).ancestors().skip(1).map(Path::to_owned));
-        }
-        for (_, folder) in needs() {
-            folders.extend(folder.ancestors().map(Path::to_owned));
-        }
-        if !task.is_null() {
-            folders.insert(PathBuf::from("in"));
-        }
-        slot.prune(&folders)?;
-    }
-    for (path, digest) in inputs() {
+    let mut files: BTreeMap<String, (Want, Source<'_>)> = BTreeMap::new();
+    for (path, digest) in job.recipe["inputs"].as_object().into_iter().flatten() {
+        let digest = digest.as_str().and_then(|hex| hex.parse().ok());
+        let digest =
+            digest.ok_or_else(|| Failure::new(Cause::Spawn, format!("input `{path}` has no digest")))?;
         let from = job.pipeline.root.join(path);
-        let bytes = fsio::read(&from)?;
-        // Inputs are frozen here: what moved since the key was made is not run.
-        if digest.as_str() != Some(crate::digest::Digest::of(&bytes).hex().as_str()) {
-            return Err(Failure::new(
-                Cause::Output,
-                format!("input `{path}` changed while the run was going on"),
-            ));
-        }
-        lay(job, Path::new(path), &bytes)?;
-        if is_executable(&from) {
-            tree::set_executable(&work.join(path))?;
-        }
+        let want = Want { digest, executable: is_executable(&from) };
+        files.insert(path.clone(), (want, Source::Project(from)));
     }
-    for (parts, folder) in needs() {
-        for (name, part) in parts.iter().filter(|(n, _)| !is_meta(n)) {
-            if part.tree {
-                job.store.restore(&part.digest, &work.join(&folder).join(name))?;
-            } else {
-                lay(job, &folder.join(name), &job.store.get(&part.digest)?)?;
+    let mut trees = BTreeMap::new();
+    for (need, inputs) in job.stage().needs.iter().zip(&job.needs) {
+        for input in inputs {
+            let Some(parts) = &input.parts else { continue };
+            let folder = place(&job.pipeline.stages[*need].name, &input.extra);
+            for (name, part) in parts.iter().filter(|(name, _)| !is_meta(name)) {
+                let path = format!("{folder}/{name}");
+                if part.tree {
+                    trees.insert(path, part.digest);
+                } else {
+                    let want = Want { digest: part.digest, executable: false };
+                    files.insert(path, (want, Source::Store));
+                }
             }
         }
     }
-    if !task.is_null() {
-        lay(job, Path::new("in/task.json"), &crate::artifact::to_json(&task))?;
+    let task = task(&job.pipeline, &job.cell);
+    let task = if task.is_null() { Vec::new() } else { crate::artifact::to_json(&task) };
+    if !task.is_empty() {
+        let want = Want { digest: Digest::of(&task), executable: false };
+        files.insert("in/task.json".to_owned(), (want, Source::Bytes(&task)));
+    }
+    if let Some(slot) = &job.slot {
+        let wanted = files.iter().map(|(path, (want, _))| (path.clone(), *want)).collect();
+        let folders = trees.keys().filter_map(|path| Some(path.rsplit_once('/')?.0.to_owned())).collect();
+        slot.begin(&wanted, &folders)?;
+    }
+    for (path, (want, source)) in files {
+        let bytes = || source.read(job, &path, want.digest);
+        if let Some(slot) = &job.slot {
+            slot.lay(&path, want, bytes)?;
+            continue;
+        }
+        let target = work.join(&path);
+        fsio::write_plain(&target, &bytes()?)?;
+        if want.executable {
+            tree::set_executable(&target)?;
+        }
+    }
+    for (path, digest) in trees {
+        job.store.restore(&digest, &work.join(path))?;
     }
     Ok(())
 }
 
-/// Writes a file into the working directory.
-fn lay(job: &Job, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    match &job.slot {
-        Some(slot) => slot.lay(path, bytes)?,
-        None => fsio::write_plain(&job.scratch.join(WORK).join(path), bytes)?,
+/// Where the bytes of an input come from.
+enum Source<'a> {
+    Project(PathBuf),
+    Store,
+    Bytes(&'a [u8]),
+}
+
+impl Source<'_> {
+    fn read(&self, job: &Job, path: &str, digest: Digest) -> Result<Vec<u8>, Failure> {
+        match self {
+            Self::Project(from) => {
+                let bytes = fsio::read(from)?;
+                // Inputs are frozen here: what moved since the key was made is not run.
+                if Digest::of(&bytes) != digest {
+                    let message = format!("input `{path}` changed while the run was going on");
+                    return Err(Failure::new(Cause::Output, message));
+                }
+                Ok(bytes)
+            }
+            Self::Store => Ok(job.store.get(&digest)?),
+            Self::Bytes(bytes) => Ok(bytes.to_vec()),
+        }
     }
-    Ok(())
 }
 
 fn is_executable(path: &Path) -> bool {
