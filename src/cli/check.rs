@@ -58,6 +58,12 @@ fn kind_of(path: &Path) -> FileKind {
         FileKind::Repos
     } else if folder == "questions" {
         FileKind::Questions
+    } else if folder == "rubrics" {
+        FileKind::Rubric
+    } else if folder == "recordings" {
+        FileKind::Recording
+    } else if path.components().any(|part| part.as_os_str() == "scenarios") {
+        FileKind::Scenario
     } else if folder == "servers" || text.contains("presets/servers/") {
         FileKind::Server
     } else {
@@ -86,7 +92,17 @@ fn check_file(file: &Path, cwd: &Path, sets: &[String]) -> Result<Vec<Diagnostic
 /// Manifests, presets and datasets of the folder, relative to it.
 fn project_files(cwd: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
-    for folder in ["pipelines", "presets", "presets/servers", "datasets", "datasets/questions"] {
+    for folder in [
+        "pipelines",
+        "presets",
+        "presets/servers",
+        "datasets",
+        "datasets/questions",
+        "scenarios",
+        "scenarios/held-out",
+        "rubrics",
+        "recordings",
+    ] {
         let Ok(entries) = std::fs::read_dir(cwd.join(folder)) else { continue };
         for entry in entries.flatten() {
             let name = entry.file_name();
