@@ -160,7 +160,7 @@ pub fn questions(path: &str, bytes: &[u8]) -> Loaded<super::dataset::QuestionSet
 }
 
 /// Reads a scenario and checks that its steps, checks and gold rows make sense.
-/// What it names in other files is checked by [`super::in_project`].
+/// What it names in other files is checked by [`scenario_check::in_project`].
 #[must_use]
 pub fn scenario(path: &str, bytes: &[u8]) -> Loaded<super::scenario::Scenario> {
     with(read(path, bytes), scenario_check::check)

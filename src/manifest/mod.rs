@@ -7,6 +7,7 @@
 pub mod axis;
 pub mod dataset;
 pub mod dataset_check;
+mod entries;
 pub mod kind;
 pub mod load;
 pub mod lock;
@@ -17,7 +18,7 @@ pub mod pipeline;
 pub mod prices;
 pub mod project;
 pub mod recording;
-mod recording_check;
+pub mod recording_check;
 pub mod rubric;
 mod rubric_check;
 pub mod scenario;

@@ -294,4 +294,44 @@ impl CheckType {
     pub fn reads_calls(self) -> bool {
         matches!(self, Self::ToolUsed | Self::NoSearch)
     }
+
+    /// The type of that name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// What its `value` is, in words.
+    pub(super) fn about(self) -> &'static str {
+        match self {
+            Self::Contains | Self::Word | Self::Phrase | Self::Exact => "the words that the answer must hold",
+            Self::StartsWith => "the words that a line of the answer must begin with",
+            Self::Regex => "the regular expression that must match",
+            Self::Absent => "the words that the answer must not hold",
+            Self::CitesFile => "the file of the corpus that the answer must cite",
+            Self::CitesSymbol => "the symbol that the answer must cite",
+            Self::DiffContains => "the text that the changes must hold",
+            Self::Richness => "the least number of distinct files that the answer must cite",
+            Self::ToolUsed => "a part of the tool's name",
+            Self::NoSearch => "nothing",
+        }
+    }
+}
+
+/// Endings of file names that make a text without a folder a path.
+const ENDINGS: [&str; 44] = [
+    "rb", "py", "go", "ts", "tsx", "js", "jsx", "mjs", "cjs", "rs", "java", "kt", "kts", "cs", "cpp", "cc",
+    "c", "h", "hpp", "php", "scala", "erb", "swift", "vue", "svelte", "ex", "exs", "pyi", "json", "yaml",
+    "yml", "toml", "xml", "css", "scss", "html", "md", "rst", "txt", "sql", "sh", "proto", "graphql", "ini",
+];
+
+/// Whether a text of a row's `match` is a path, which an answer can cite: it
+/// ends like a source file, or has a folder and a dot.
+#[must_use]
+pub fn is_file_like(text: &str) -> bool {
+    if text.contains(char::is_whitespace) {
+        return false;
+    }
+    let ending = text.rsplit_once('.').map_or("", |(_, ending)| ending);
+    (text.contains('/') && text.contains('.')) || ENDINGS.contains(&ending.to_ascii_lowercase().as_str())
 }
