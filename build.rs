@@ -1,5 +1,5 @@
 //! Lists the files that are compiled into the program: the sample corpus,
-//! questions, presets, pipelines and schemas.
+//! questions, presets, pipelines, scenarios with rubrics and recordings, schemas.
 
 #![expect(
     clippy::disallowed_methods,
@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-const FOLDERS: [&str; 5] = ["datasets", "presets", "pipelines", "schemas", "examples"];
+const FOLDERS: [&str; 8] =
+    ["datasets", "presets", "pipelines", "scenarios", "rubrics", "recordings", "schemas", "examples"];
 
 fn main() {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap_or_default());

@@ -4,6 +4,8 @@
 //! (one value) or JSON Lines (one value per line), written by [`to_json`] and
 //! [`to_lines`], so that equal values have equal bytes.
 
+pub mod transcript;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};

@@ -10,7 +10,8 @@ use super::render;
 use crate::diag::{self, Diagnostic};
 use crate::fsio::{self, Durability};
 use crate::manifest::kind::FileKind;
-use crate::manifest::{load, schemas};
+use crate::manifest::project::Project;
+use crate::manifest::{load, recording_check, scenario_check, schemas};
 use crate::plan::compile::{Request, compile};
 use crate::process;
 use crate::retrieve::server::{ServeOptions, serve_stdio};
@@ -20,7 +21,7 @@ pub(super) fn check(command: &args::Check, out: &Out) -> Result<u8, CliError> {
     let files = if command.files.is_empty() { project_files(&cwd) } else { command.files.clone() };
     if files.is_empty() {
         return Err(CliError::Usage(
-            "there is nothing to check here: no pipelines/, presets/ or datasets/".to_owned(),
+            "there is nothing to check here: no pipelines/, presets/, datasets/ or scenarios/".to_owned(),
         ));
     }
     let mut found: Vec<Diagnostic> = Vec::new();
@@ -58,6 +59,12 @@ fn kind_of(path: &Path) -> FileKind {
         FileKind::Repos
     } else if folder == "questions" {
         FileKind::Questions
+    } else if folder == "rubrics" {
+        FileKind::Rubric
+    } else if folder == "recordings" {
+        FileKind::Recording
+    } else if path.components().any(|part| part.as_os_str() == "scenarios") {
+        FileKind::Scenario
     } else if folder == "servers" || text.contains("presets/servers/") {
         FileKind::Server
     } else {
@@ -80,13 +87,48 @@ fn check_file(file: &Path, cwd: &Path, sets: &[String]) -> Result<Vec<Diagnostic
         });
     }
     let bytes = fsio::read(&cwd.join(file)).map_err(|e| CliError::Usage(e.explain()))?;
-    Ok(load::check(kind, &file.to_string_lossy(), &bytes))
+    let shown = file.to_string_lossy();
+    let project = || Project { root: root_of(&cwd.join(file), cwd), cwd: cwd.to_owned() };
+    Ok(match kind {
+        FileKind::Scenario => {
+            let mut loaded = load::scenario(&shown, &bytes);
+            if let Some(scenario) = &loaded.value {
+                let beside = scenario_check::in_project(scenario, &loaded.document, &project());
+                loaded.diagnostics.extend(beside);
+            }
+            loaded.diagnostics
+        }
+        FileKind::Recording => {
+            let mut loaded = load::recording(&shown, &bytes);
+            loaded.diagnostics.extend(recording_check::in_project(&loaded.document, &project()));
+            loaded.diagnostics
+        }
+        _ => load::check(kind, &shown, &bytes),
+    })
 }
 
-/// Manifests, presets and datasets of the folder, relative to it.
+/// The project that a scenario or recording belongs to: the folder that holds
+/// the `scenarios` or `recordings` in which it lies, else the working directory.
+fn root_of(file: &Path, cwd: &Path) -> PathBuf {
+    let named =
+        |folder: &&Path| folder.file_name().is_some_and(|name| name == "scenarios" || name == "recordings");
+    file.ancestors().skip(1).find(named).and_then(Path::parent).unwrap_or(cwd).to_owned()
+}
+
+/// Manifests, presets, datasets, scenarios and recordings of the folder, relative to it.
 fn project_files(cwd: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
-    for folder in ["pipelines", "presets", "presets/servers", "datasets", "datasets/questions"] {
+    for folder in [
+        "pipelines",
+        "presets",
+        "presets/servers",
+        "datasets",
+        "datasets/questions",
+        "scenarios",
+        "scenarios/held-out",
+        "rubrics",
+        "recordings",
+    ] {
         let Ok(entries) = std::fs::read_dir(cwd.join(folder)) else { continue };
         for entry in entries.flatten() {
             let name = entry.file_name();

@@ -8,6 +8,9 @@ use super::dataset::{QuestionSet, Repos};
 use super::lock::Lock;
 use super::pipeline::Pipeline;
 use super::prices::Prices;
+use super::recording::Recording;
+use super::rubric::Rubric;
+use super::scenario::Scenario;
 use super::server::Server;
 use super::trust::Trust;
 
@@ -22,6 +25,12 @@ pub enum FileKind {
     Repos,
     /// `datasets/questions/*.toml`.
     Questions,
+    /// `scenarios/**/*.toml`.
+    Scenario,
+    /// `rubrics/*.toml`.
+    Rubric,
+    /// `recordings/*.toml`.
+    Recording,
     /// `presets/prices.toml`.
     Prices,
     /// `proofline.lock`.
@@ -61,14 +70,27 @@ macro_rules! whole_file {
 whole_file!(Server, Server);
 whole_file!(Repos, Repos);
 whole_file!(QuestionSet, Questions);
+whole_file!(Scenario, Scenario);
+whole_file!(Rubric, Rubric);
+whole_file!(Recording, Recording);
 whole_file!(Prices, Prices);
 whole_file!(Lock, Lock);
 whole_file!(Trust, Trust);
 
 impl FileKind {
     /// Every kind.
-    pub const ALL: [Self; 7] =
-        [Self::Pipeline, Self::Server, Self::Repos, Self::Questions, Self::Prices, Self::Lock, Self::Trust];
+    pub const ALL: [Self; 10] = [
+        Self::Pipeline,
+        Self::Server,
+        Self::Repos,
+        Self::Questions,
+        Self::Scenario,
+        Self::Rubric,
+        Self::Recording,
+        Self::Prices,
+        Self::Lock,
+        Self::Trust,
+    ];
 
     /// Name of its schema under `schemas/`, without `.json`.
     #[must_use]
@@ -78,6 +100,9 @@ impl FileKind {
             Self::Server => "server",
             Self::Repos => "repos",
             Self::Questions => "questions",
+            Self::Scenario => "scenario",
+            Self::Rubric => "rubric",
+            Self::Recording => "recording",
             Self::Prices => "prices",
             Self::Lock => "lock",
             Self::Trust => "trust",
@@ -93,6 +118,9 @@ impl FileKind {
             Self::Server => generator().into_root_schema_for::<Server>(),
             Self::Repos => generator().into_root_schema_for::<Repos>(),
             Self::Questions => generator().into_root_schema_for::<QuestionSet>(),
+            Self::Scenario => generator().into_root_schema_for::<Scenario>(),
+            Self::Rubric => generator().into_root_schema_for::<Rubric>(),
+            Self::Recording => generator().into_root_schema_for::<Recording>(),
             Self::Prices => generator().into_root_schema_for::<Prices>(),
             Self::Lock => generator().into_root_schema_for::<Lock>(),
             Self::Trust => generator().into_root_schema_for::<Trust>(),
@@ -119,6 +147,10 @@ impl FileKind {
             ("pipelines", _) => Some(Self::Pipeline),
             ("servers", _) => Some(Self::Server),
             ("questions", _) => Some(Self::Questions),
+            ("rubrics", _) => Some(Self::Rubric),
+            ("recordings", _) => Some(Self::Recording),
+            // Held-out scenarios lie in a folder of their own below the others.
+            _ if folder == "scenarios" || parts.any(|part| part == "scenarios") => Some(Self::Scenario),
             _ => None,
         }
     }

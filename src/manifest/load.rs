@@ -5,7 +5,10 @@ use serde_json::Value;
 use super::kind::{FileKind, Manifest};
 use super::path::KeyPath;
 use super::source::Document;
-use super::{dataset_check, server_check, stage_keys, structure, trust_check};
+use super::{
+    dataset_check, recording_check, rubric_check, scenario_check, server_check, stage_keys, structure,
+    trust_check,
+};
 use crate::diag::{self, Diagnostic};
 
 /// A file as read.
@@ -129,6 +132,9 @@ pub fn check(kind: FileKind, path: &str, bytes: &[u8]) -> Vec<Diagnostic> {
         FileKind::Server => server(path, bytes).diagnostics,
         FileKind::Repos => repos(path, bytes).diagnostics,
         FileKind::Questions => questions(path, bytes).diagnostics,
+        FileKind::Scenario => scenario(path, bytes).diagnostics,
+        FileKind::Rubric => rubric(path, bytes).diagnostics,
+        FileKind::Recording => recording(path, bytes).diagnostics,
         FileKind::Prices => read::<super::prices::Prices>(path, bytes).diagnostics,
         FileKind::Lock => read::<super::lock::Lock>(path, bytes).diagnostics,
         FileKind::Trust => trust(path, bytes).diagnostics,
@@ -151,6 +157,25 @@ pub fn repos(path: &str, bytes: &[u8]) -> Loaded<super::dataset::Repos> {
 #[must_use]
 pub fn questions(path: &str, bytes: &[u8]) -> Loaded<super::dataset::QuestionSet> {
     with(read(path, bytes), dataset_check::questions)
+}
+
+/// Reads a scenario and checks that its steps, checks and gold rows make sense.
+/// What it names in other files is checked by [`scenario_check::in_project`].
+#[must_use]
+pub fn scenario(path: &str, bytes: &[u8]) -> Loaded<super::scenario::Scenario> {
+    with(read(path, bytes), scenario_check::check)
+}
+
+/// Reads a rubric and checks that weights sum to 1.
+#[must_use]
+pub fn rubric(path: &str, bytes: &[u8]) -> Loaded<super::rubric::Rubric> {
+    with(read(path, bytes), rubric_check::check)
+}
+
+/// Reads a recording and checks that its answers can be told apart and are somewhere.
+#[must_use]
+pub fn recording(path: &str, bytes: &[u8]) -> Loaded<super::recording::Recording> {
+    with(read(path, bytes), recording_check::check)
 }
 
 /// Reads a `trust.toml` and checks that every key has one name.
