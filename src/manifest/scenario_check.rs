@@ -260,7 +260,12 @@ pub(super) fn repos(project: &Project) -> Option<Vec<String>> {
     let own = project.own(&project.root, file).ok()?;
     let mut out = Vec::new();
     for file in own.into_iter().chain(project.shipped(file)) {
-        out.extend(load::repos(&file.shown, &file.bytes).value?.repo.into_keys());
+        let loaded = load::repos(&file.shown, &file.bytes);
+        // A faulty list may lack names that are meant to be in it.
+        if loaded.diagnostics.iter().any(Diagnostic::is_error) {
+            return None;
+        }
+        out.extend(loaded.value?.repo.into_keys());
     }
     Some(out)
 }
