@@ -234,7 +234,18 @@ fn properties(value: &Value, out: &mut BTreeSet<String>) {
 fn every_key_of_every_file_is_documented() {
     let page = read("docs/manifest.md");
     let mut missing: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for kind in ["pipeline", "server", "repos", "questions", "scenario", "rubric", "recording", "prices", "lock", "trust"] {
+    for kind in [
+        "pipeline",
+        "server",
+        "repos",
+        "questions",
+        "scenario",
+        "rubric",
+        "recording",
+        "prices",
+        "lock",
+        "trust",
+    ] {
         let schema: Value = serde_json::from_str(&read(&format!("schemas/{kind}.json"))).unwrap();
         let mut names = BTreeSet::new();
         properties(&schema, &mut names);

@@ -2,6 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+#[path = "import/sense.rs"]
+mod sense;
+#[path = "import/yaml.rs"]
+mod yaml;
+
 use std::path::{Path, PathBuf};
 
 use proofline::fsio;

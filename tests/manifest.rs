@@ -11,5 +11,7 @@ mod edits;
 mod hostile;
 #[path = "manifest/mistakes.rs"]
 mod mistakes;
+#[path = "manifest/scenarios.rs"]
+mod scenarios;
 #[path = "manifest/shipped.rs"]
 mod shipped;

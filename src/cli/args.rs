@@ -251,7 +251,7 @@ pub(super) struct Doctor {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct Check {
-    /// Files to check [default: every manifest, preset and dataset of the project]
+    /// Files to check [default: every manifest, preset, dataset, scenario and recording of the project]
     pub(super) files: Vec<PathBuf>,
     /// Set parameters while checking a pipeline
     #[arg(long = "set", value_name = "NAME=VALUE")]

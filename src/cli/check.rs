@@ -59,17 +59,22 @@ fn kind_of(path: &Path) -> FileKind {
         FileKind::Repos
     } else if folder == "questions" {
         FileKind::Questions
-    } else if folder == "rubrics" {
+    } else if lies_in(path, "rubrics") {
         FileKind::Rubric
-    } else if folder == "recordings" {
+    } else if lies_in(path, "recordings") {
         FileKind::Recording
-    } else if path.components().any(|part| part.as_os_str() == "scenarios") {
+    } else if lies_in(path, "scenarios") {
         FileKind::Scenario
     } else if folder == "servers" || text.contains("presets/servers/") {
         FileKind::Server
     } else {
         FileKind::Pipeline
     }
+}
+
+/// Whether a folder of that name is above the file; some have folders below them.
+fn lies_in(path: &Path, folder: &str) -> bool {
+    path.parent().is_some_and(|above| above.components().any(|part| part.as_os_str() == folder))
 }
 
 fn check_file(file: &Path, cwd: &Path, sets: &[String]) -> Result<Vec<Diagnostic>, CliError> {

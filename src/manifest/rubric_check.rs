@@ -11,6 +11,9 @@ use crate::diag::Diagnostic;
 /// How far weights may miss 1: they are decimal fractions, added as binary ones.
 const TOLERANCE: f64 = 1e-6;
 
+/// Most weights that one message points at.
+const MOST_SHOWN: usize = 16;
+
 /// What is wrong with a rubric by itself.
 pub(super) fn check(_: &Rubric, document: &Document) -> Vec<Diagnostic> {
     let mut found = Vec::new();
@@ -51,7 +54,7 @@ fn weights(step: &Value, path: &KeyPath, document: &Document) -> Option<Diagnost
     }
     let message = format!("the weights of the step `{name}` sum to {}", rounded(sum));
     let mut error = Diagnostic::error("bad-weights", message);
-    for criterion in criteria.keys() {
+    for criterion in criteria.keys().take(MOST_SHOWN) {
         error = error.at(document.value_place(&at.key(criterion).key("weight")), "");
     }
     Some(error.help("they must sum to 1, so that a step's score lies between 0 and 1"))

@@ -260,7 +260,12 @@ pub(super) fn repos(project: &Project) -> Option<Vec<String>> {
     let own = project.own(&project.root, file).ok()?;
     let mut out = Vec::new();
     for file in own.into_iter().chain(project.shipped(file)) {
-        out.extend(load::repos(&file.shown, &file.bytes).value?.repo.into_keys());
+        let loaded = load::repos(&file.shown, &file.bytes);
+        // A faulty list may lack names that are meant to be in it.
+        if loaded.diagnostics.iter().any(Diagnostic::is_error) {
+            return None;
+        }
+        out.extend(loaded.value?.repo.into_keys());
     }
     Some(out)
 }
@@ -332,10 +337,10 @@ pub fn same_steps(scenario: &Document, rubric: &Document) -> Vec<Diagnostic> {
     }
     if own.len() != judged.len() {
         let message = format!("the rubric has {} step(s), the scenario {}", judged.len(), own.len());
-        let (rubric_at, scenario_at) = (judged.len().min(own.len()), own.len().min(judged.len()));
         // The first step without a partner; of the shorter list the last one.
-        let of_rubric = &judged[rubric_at.min(judged.len() - 1)].0;
-        let of_scenario = &own[scenario_at.min(own.len() - 1)].0;
+        let at = judged.len().min(own.len());
+        let of_rubric = &judged[at.min(judged.len() - 1)].0;
+        let of_scenario = &own[at.min(own.len() - 1)].0;
         found.push(
             Diagnostic::error("other-steps", message)
                 .at(rubric.table_place(of_rubric), "the rubric's")

@@ -101,6 +101,18 @@ fn datasets() {
 }
 
 #[test]
+fn scenarios() {
+    let mut seeds = toml_files("scenarios");
+    seeds.extend(toml_files("rubrics"));
+    seeds.extend(toml_files("recordings"));
+    fuzz("scenarios", &seeds, WORDS, |bytes| {
+        checked(FileKind::Scenario, bytes);
+        checked(FileKind::Rubric, bytes);
+        checked(FileKind::Recording, bytes);
+    });
+}
+
+#[test]
 fn locks() {
     let mut seeds = toml_files("presets");
     seeds.push(b"format = 1\n\n[signer.a]\nkey = \"ed25519:AAAA\"\nabout = \"a\"\n".to_vec());

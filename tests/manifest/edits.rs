@@ -77,6 +77,8 @@ fn is_free_name(kind: FileKind, path: &KeyPath) -> bool {
         .collect();
     match (kind, &keys[..]) {
         (FileKind::Repos, ["repo", _])
+        | (FileKind::Rubric, ["step", "criteria", _])
+        | (FileKind::Recording, ["answer", "facts", _])
         | (FileKind::Server, ["env", _] | ["tools", _, "args", ..])
         | (FileKind::Pipeline, ["arm" | "composite", _] | ["stage", _, "env" | "outputs", ..]) => true,
         // The others are needed by name; the last one is needed by none.
@@ -88,7 +90,11 @@ fn is_free_name(kind: FileKind, path: &KeyPath) -> bool {
 /// Values of which any is allowed.
 fn is_free_value(kind: FileKind, path: &KeyPath) -> bool {
     let text = path.to_string();
-    kind == FileKind::Server && text.starts_with("tools.") && text.contains(".args")
+    match kind {
+        FileKind::Server => text.starts_with("tools.") && text.contains(".args"),
+        FileKind::Recording => text.contains(".facts."),
+        _ => false,
+    }
 }
 
 /// Keys without which a file is not whole.
@@ -103,6 +109,9 @@ fn is_required(kind: FileKind, path: &KeyPath, document: &Document) -> bool {
             &["format", "archive", "path", "sha256", "pypi", "npm", "symbol", "question", "file"]
         }
         FileKind::Questions => &["format", "repo", "id", "difficulty", "prompt", "files"],
+        FileKind::Scenario => &["format", "name", "title", "repo", "prompt", "type", "value", "id", "match"],
+        FileKind::Rubric => &["format", "audience", "name", "weight", "question"],
+        FileKind::Recording => &["format", "name", "label", "id", "arm", "task", "repo", "transcript"],
         FileKind::Prices => &["format", "model", "date", "input", "output"],
         FileKind::Lock => &["format", "version", "digest"],
         FileKind::Trust => &["format", "key"],

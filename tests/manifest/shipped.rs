@@ -14,7 +14,7 @@ use crate::common::{compiled, root};
 /// Shipped TOML files, relative to the package, in order.
 pub(crate) fn files() -> Vec<String> {
     let mut out = Vec::new();
-    for folder in ["datasets", "pipelines", "presets"] {
+    for folder in ["datasets", "pipelines", "presets", "recordings", "rubrics", "scenarios"] {
         collect(&root(), Path::new(folder), &mut out);
     }
     out.sort();

@@ -8,11 +8,11 @@
 //! `datasets verify` says where that is wrong.
 
 mod dataset;
-mod fields;
 mod presets;
 
 use std::path::{Path, PathBuf};
 
+use super::fields;
 use crate::fsio::{self, Durability, FsError};
 
 /// Largest file that is read.

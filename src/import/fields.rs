@@ -1,4 +1,4 @@
-//! Takes known keys out of a JSON object and keeps count of the others.
+//! Takes known keys out of an object of another benchmark's file and keeps count of the others.
 
 use serde_json::{Map, Value};
 
