@@ -227,8 +227,12 @@ impl Cells {
             }
             out = longer;
         }
-        let needs_server =
-            matches!(stage.work, Work::Ingest | Work::Warmup | Work::Retrieval { .. } | Work::Read { .. });
+        // What a server published is read where there is a server.
+        let source = match (&stage.work, stage.needs.first()) {
+            (Work::Read { .. }, Some(need)) => &pipeline.stages[*need].work,
+            (work, _) => work,
+        };
+        let needs_server = matches!(source, Work::Ingest | Work::Warmup | Work::Retrieval { .. });
         let arm_place = stage.axes.iter().position(|a| pipeline.axes[*a].name == axis::ARM);
         if pipeline.exclude.is_empty() && !(needs_server && arm_place.is_some()) {
             return out;

@@ -10,7 +10,6 @@ pub mod citations;
 mod fluency;
 pub mod gold;
 mod python;
-pub mod quality;
 pub mod session;
 
 use serde_json::{Map, Value, json};
