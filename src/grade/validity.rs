@@ -11,6 +11,9 @@ pub const VERSION: u32 = 1;
 /// Errors that other runners write down for a provider that refused further requests.
 const CAPPED: [&str; 2] = ["provider_cap_error", "rate_limited"];
 
+/// Exit code of a program that a clock ended.
+const TIMED_OUT: u64 = 124;
+
 /// What an arm is said to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected<'a> {
@@ -35,10 +38,12 @@ pub fn classify(transcript: &Transcript, session: &Recorded, expected: Expected<
         out.fault = Some(fault);
         out.error = words;
     };
+    // A wall that ended the session is a limit, whatever the agent said of it.
+    let limited = limited || walled(session);
     let refused = transcript.faults.iter().find_map(|f| match f {
         Happened::RateLimited { text } => Some((code::RATE_LIMITED, text.clone())),
         Happened::ApiError { text, .. } => Some((code::API_ERROR, text.clone())),
-        Happened::AgentError { text } => Some((code::RUN_FAILED, text.clone())),
+        Happened::AgentError { text } if !limited => Some((code::RUN_FAILED, text.clone())),
         _ => None,
     });
     if let Some(error) = error.filter(|error| CAPPED.contains(error)) {
@@ -56,6 +61,13 @@ pub fn classify(transcript: &Transcript, session: &Recorded, expected: Expected<
         arm(transcript, expected, &mut out);
     }
     out
+}
+
+/// Whether a runner's own clock ended the session: it says so, or its exit code is that of `timeout`.
+fn walled(session: &Recorded) -> bool {
+    let said = session.facts.get("watchdog_kind").and_then(Value::as_str);
+    let codes = session.facts.iter().filter(|(name, _)| name.ends_with("exit_code") || *name == "exit-code");
+    said == Some("hard_cap_timeout") || codes.into_iter().any(|(_, code)| code.as_u64() == Some(TIMED_OUT))
 }
 
 /// Whether the arm was what it is said to be.
@@ -117,6 +129,9 @@ fn notes(transcript: &Transcript, session: &Recorded) -> Vec<String> {
             Happened::UnreadableLines { lines } => format!("{lines} lines of the transcript can't be read"),
             _ => continue,
         });
+    }
+    if walled(session) {
+        out.push("limited: time".to_owned());
     }
     let usage = (transcript.usage_main.and_then(|u| u.total()), transcript.usage_messages_main.and_then(|u| u.total()));
     if transcript.usage.is_some() && usage.1.is_none() {

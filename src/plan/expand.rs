@@ -51,8 +51,10 @@ impl Graph {
                 let before = graph.needs.len();
                 graph.needs.extend(joins.iter().map(|join| join.of(cell)));
                 let lists = &graph.needs[before..];
-                // A node all of whose inputs don't exist (an arm without a server) doesn't either.
-                if !lists.is_empty() && lists.iter().all(|(_, count)| *count == 0) {
+                // A node all of whose inputs don't exist (an arm without a server) doesn't either; an
+                // answer is there without any.
+                let stands_alone = matches!(stage.work, Work::Recorded);
+                if !stands_alone && !lists.is_empty() && lists.iter().all(|(_, count)| *count == 0) {
                     graph.needs.truncate(before);
                     continue;
                 }
