@@ -19,6 +19,7 @@ pub mod artifact;
 pub mod event;
 pub mod manifest;
 // Layer 2: services.
+pub mod agent;
 pub mod corpus;
 pub mod grade;
 pub mod import;
