@@ -46,7 +46,8 @@ struct Row {
 }
 
 const LOOK: &str = "I will look for url_for first.";
-const FOUND: &str = "`url_for` is defined at src/flask/helpers.py:195 and as a method at src/flask/app.py:1003.";
+const FOUND: &str =
+    "`url_for` is defined at src/flask/helpers.py:195 and as a method at src/flask/app.py:1003.";
 const BOTH: &str = "I will look for url_for first.\n`url_for` is defined at src/flask/helpers.py:195 and as a method at src/flask/app.py:1003.";
 const CODEX_WARNING: &str = "Model metadata for `gpt-5` not found. Defaulting to fallback metadata; this can degrade performance and cause issues.";
 
@@ -70,13 +71,8 @@ const CLAUDE: Row = Row {
     faults: "",
 };
 /// A request that failed for good: nothing was said, and nothing was spent.
-const REFUSED: Row = Row {
-    usage: Some("0/0/0/0"),
-    main: Some("0/0/0/0"),
-    cost: Some(0.0),
-    turns: "success!",
-    ..CLAUDE
-};
+const REFUSED: Row =
+    Row { usage: Some("0/0/0/0"), main: Some("0/0/0/0"), cost: Some(0.0), turns: "success!", ..CLAUDE };
 /// The session of three model calls: grep, search on the server, answer.
 const THREE: Row = Row {
     servers: "codeindex=connected",
@@ -91,14 +87,8 @@ const THREE: Row = Row {
     calls: "Grep codeindex/search_code_advanced",
     ..CLAUDE
 };
-const CODEX: Row = Row {
-    dialect: Dialect::Codex,
-    agent: None,
-    models: "",
-    tools: (0, 0),
-    turns: "completed",
-    ..CLAUDE
-};
+const CODEX: Row =
+    Row { dialect: Dialect::Codex, agent: None, models: "", tools: (0, 0), turns: "completed", ..CLAUDE };
 
 fn rows() -> Vec<Row> {
     vec![
@@ -567,9 +557,7 @@ fn every_recorded_stream_means_what_it_should() {
         let turns: Vec<String> = got
             .turns
             .iter()
-            .map(|t| {
-                format!("{}{}", t.subtype.as_deref().unwrap_or("-"), if t.error { "!" } else { "" })
-            })
+            .map(|t| format!("{}{}", t.subtype.as_deref().unwrap_or("-"), if t.error { "!" } else { "" }))
             .collect();
         checks.equal(&name("turns"), turns.join(" "), row.turns.to_owned());
         checks.equal(&name("calls"), calls(&got), row.calls.to_owned());
@@ -644,8 +632,16 @@ fn resumed_sessions_count_each_turn_once() {
     let turns: Vec<_> = codex.turns.iter().map(|t| usage(t.usage)).collect();
     let want = ["20421/26/0/0", "20902/34/0/0"].map(|t| Some(t.to_owned()));
     checks.equal("codex, turns", turns, want.to_vec());
-    checks.equal("codex, second", codex.turn_answer(1).as_deref(), Some("step two answer: src/flask/app.py:109"));
-    checks.equal("codex, first", codex.turn_answer(0).as_deref(), Some("step one answer: src/flask/helpers.py:195"));
+    checks.equal(
+        "codex, second",
+        codex.turn_answer(1).as_deref(),
+        Some("step two answer: src/flask/app.py:109"),
+    );
+    checks.equal(
+        "codex, first",
+        codex.turn_answer(0).as_deref(),
+        Some("step one answer: src/flask/helpers.py:195"),
+    );
     checks.equal("codex, no third", codex.turn_answer(2), None);
     checks.equal("codex, calls", calls(&codex), "Bash Bash".to_owned());
     let before = Usage { input: Some(20421), output: Some(26), cache_read: Some(0), cache_write: Some(0) };
@@ -669,10 +665,18 @@ fn resumed_sessions_count_each_turn_once() {
             let text = end.text.clone();
             checks.equal(&format!("{name}, answer of turn {turn}"), of.turn_answer(turn), text);
             let cents = end.cost_usd.map(|c| (c * 1e6).round());
-            checks.equal(&format!("{name}, cost of turn {turn}"), cents, Some([70083.0, 70812.0][turn as usize]));
+            checks.equal(
+                &format!("{name}, cost of turn {turn}"),
+                cents,
+                Some([70083.0, 70812.0][turn as usize]),
+            );
         }
     }
-    checks.equal("one process, calls of its turns", stream.turns.iter().map(|t| t.calls).collect(), vec![Some(2), Some(2)]);
+    checks.equal(
+        "one process, calls of its turns",
+        stream.turns.iter().map(|t| t.calls).collect(),
+        vec![Some(2), Some(2)],
+    );
     checks.end();
 }
 
@@ -711,7 +715,7 @@ fn details_are_kept() {
     let prompts: Vec<_> = sub.entries.iter().filter(|e| matches!(e.what, What::Prompt(_))).collect();
     checks.equal("prompts", prompts.len(), 1);
     checks.equal("a sub-agent's prompt", prompts[0].sub_agent, true);
-    let told = sub.exchanges()[0].2.map(|r| r.text.starts_with("final from whoever\nagentId: ")) ;
+    let told = sub.exchanges()[0].2.map(|r| r.text.starts_with("final from whoever\nagentId: "));
     checks.equal("what a sub-agent returns", told, Some(true));
 
     // The words of a failed request are a notice, not an answer.
@@ -725,7 +729,11 @@ fn details_are_kept() {
     let (_, call, reply) = codex.exchanges()[1];
     checks.equal("codex name", call.name.as_str(), "mcp__codeindex__search_code_advanced");
     let text = reply.map(|r| r.text.as_str()).unwrap_or_default();
-    checks.equal("codex reply", text.starts_with("{\"results\":[{\"file\":\"./src/flask/app.py\",\"line\":1003,"), true);
+    checks.equal(
+        "codex reply",
+        text.starts_with("{\"results\":[{\"file\":\"./src/flask/app.py\",\"line\":1003,"),
+        true,
+    );
 
     // By itself the stream doesn't say that a name has a server in it.
     let opencode = read("opencode-run.jsonl");
@@ -747,12 +755,22 @@ fn published_runs_have_their_published_numbers() {
     let mut checks = Checks::default();
     let results = oracle.join("sense-bench/results");
     let runs = [
-        "global/baseline/flask", "global/baseline/gin", "global/gitnexus/flask", "global/gitnexus/gin",
-        "global/probe/flask", "global/probe/gin", "global/sense/flask", "global/sense/gin",
-        "global/serena/flask", "global/serena/gin",
-        "go/claude-fable-5/baseline/consul/run-1", "go/claude-fable-5/sense/consul/run-1",
-        "go/glm-5.2_cloud/baseline/dolt/run-1", "go/glm-5.2_cloud/sense/dolt/run-1",
-        "go/gpt-5.5/baseline/pebble/run-1", "go/gpt-5.5/sense/pebble/run-1",
+        "global/baseline/flask",
+        "global/baseline/gin",
+        "global/gitnexus/flask",
+        "global/gitnexus/gin",
+        "global/probe/flask",
+        "global/probe/gin",
+        "global/sense/flask",
+        "global/sense/gin",
+        "global/serena/flask",
+        "global/serena/gin",
+        "go/claude-fable-5/baseline/consul/run-1",
+        "go/claude-fable-5/sense/consul/run-1",
+        "go/glm-5.2_cloud/baseline/dolt/run-1",
+        "go/glm-5.2_cloud/sense/dolt/run-1",
+        "go/gpt-5.5/baseline/pebble/run-1",
+        "go/gpt-5.5/sense/pebble/run-1",
         "go/ollama-cloud_mistral-large-3_675b/baseline/dolt/run-2",
     ];
     for run in runs {
@@ -770,11 +788,11 @@ fn published_runs_have_their_published_numbers() {
         }
         let of_servers = got.calls().filter(|(_, call)| call.server.is_some()).count() as u64;
         checks.equal(&name("calls of servers"), Some(of_servers), want["mcp_count"].as_u64());
-        // Its rule is the final record of the main thread. Where a budget ended a turn we take
-        // that record for incomplete.
+        // Its rule is the final record of the main thread. Where a budget ended the turn that is
+        // no count of the session.
         let budget = got.faults.iter().any(|f| matches!(f, Fault::Limit { which: LimitKind::Budget, .. }));
-        let main = got.usage_main;
-        checks.equal(&name("main usage"), main.is_none(), budget);
+        let main = got.turns.first().and_then(|t| t.usage_main);
+        checks.equal(&name("main usage"), got.usage_main, main.filter(|_| !budget));
         if let Some(main) = main {
             for (kind, have, key) in [
                 ("input", main.input, "token_input_uncached"),
@@ -787,9 +805,17 @@ fn published_runs_have_their_published_numbers() {
         }
         let tenth = got.duration_ms.map(|ms| (ms / 100.0).round());
         let native = got.agent.is_some();
-        checks.equal(&name("wall"), tenth, native.then(|| (want["wall_time_seconds"].as_f64().unwrap_or(-1.0) * 10.0).round()));
+        checks.equal(
+            &name("wall"),
+            tenth,
+            native.then(|| (want["wall_time_seconds"].as_f64().unwrap_or(-1.0) * 10.0).round()),
+        );
         let cost = got.cost_usd.map(|c| (c * 1e4).round());
-        checks.equal(&name("cost"), cost, native.then(|| (want["cost_usd"].as_f64().unwrap_or(-1.0) * 1e4).round()));
+        checks.equal(
+            &name("cost"),
+            cost,
+            native.then(|| (want["cost_usd"].as_f64().unwrap_or(-1.0) * 1e4).round()),
+        );
     }
     // Sub-agents and side models are in the whole usage: 3 helpers' tokens more here.
     let held = oracle.join("sense-bench/held-out/transcripts/sense/flask/transcript.json");

@@ -173,7 +173,9 @@ impl<'h> Draft<'h> {
         match self.out.servers.iter_mut().find(|s| s.name == name) {
             Some(seen) if status.is_some() => seen.status = status,
             Some(_) => {}
-            None if self.out.servers.len() < MAX_SERVERS => self.out.servers.push(ServerSeen { name, status }),
+            None if self.out.servers.len() < MAX_SERVERS => {
+                self.out.servers.push(ServerSeen { name, status })
+            }
             None => {}
         }
     }

@@ -10,7 +10,6 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAcce
 
 /// Methods of a visitor that let every shape but its own pass as absent.
 macro_rules! passes {
-    ($out:expr; $($shape:ident)*) => { $(passes!(@ $shape $out);)* };
     (@ text $out:expr) => {
         fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> { Ok($out) }
     };
@@ -34,6 +33,7 @@ macro_rules! passes {
             Ok($out)
         }
     };
+    ($out:expr; $($shape:ident)*) => { $(passes!(@ $shape $out);)* };
 }
 
 /// A word, or something else that was there.

@@ -296,7 +296,8 @@ impl Reader<'_> {
             let (role, model, provider) = (line.role, line.model, line.provider);
             let (finish, error, path) = (line.finish, line.error, line.path);
             let (tokens, cost, time) = (line.tokens, line.cost, line.time);
-            let stored = Info { role, model, provider, finish, error, path, tokens, cost, time, ..Info::default() };
+            let stored =
+                Info { role, model, provider, finish, error, path, tokens, cost, time, ..Info::default() };
             held.messages.insert(id, stored);
         } else if id.starts_with("prt_")
             && let Some(message) = line.message.get().map(str::to_owned)

@@ -67,7 +67,10 @@ fn what_a_stream_repeats_is_counted_once() {
             "cacheReadInputTokens": 0, "cacheCreationInputTokens": 0}}, "total_cost_usd": 0.5})),
     ]);
     let got = read_any(&stream).unwrap();
-    assert_eq!(said(&got), ["0 text one", "0 call Agent", "0 ^text inside", "0 result a\nb", "0 thinking 3", "0 text two"]);
+    assert_eq!(
+        said(&got),
+        ["0 text one", "0 call Agent", "0 ^text inside", "0 result a\nb", "0 thinking 3", "0 text two"]
+    );
     assert_eq!(got.answer(), "one\ntwo");
     assert_eq!(got.final_message().as_deref(), Some("two"));
     assert_eq!(spent(got.usage), [Some(125), Some(10), Some(4), Some(6)]);
@@ -83,7 +86,8 @@ fn wrappers_lists_and_pretty_objects_are_read() {
     let events = [assistant("m1", text("one")), result(json!({"result": "one"}))];
     let wrapped = lines(&events.clone().map(|event| json!({"at": 1, "event": event})));
     let list = serde_json::to_vec_pretty(&events).unwrap();
-    let pretty = events.iter().map(|e| serde_json::to_string_pretty(e).unwrap()).collect::<Vec<_>>().join("\n");
+    let pretty =
+        events.iter().map(|e| serde_json::to_string_pretty(e).unwrap()).collect::<Vec<_>>().join("\n");
     let plain = read_any(&lines(&events)).unwrap();
     for other in [wrapped, list, pretty.into_bytes()] {
         assert_eq!(read_any(&other).unwrap(), plain);
@@ -106,7 +110,9 @@ fn a_stream_that_stops_says_so() {
     assert_eq!(cut.entries, whole.entries);
     let nothing = read(Dialect::Codex, b" \n\0\n").unwrap();
     assert_eq!(nothing.faults, [Fault::NoFinalRecord]);
-    for (bytes, first) in [(&b"usage: agent\n"[..], "usage: agent"), (b"{\"type\":\"x\"}", "{\"type\":\"x\"}")] {
+    for (bytes, first) in
+        [(&b"usage: agent\n"[..], "usage: agent"), (b"{\"type\":\"x\"}", "{\"type\":\"x\"}")]
+    {
         let unknown = detect(bytes).unwrap_err();
         assert!(unknown.to_string().ends_with(&format!("it begins with `{first}`")), "{unknown}");
         assert!(read(Dialect::Claude, bytes).unwrap_err().to_string().contains("an event of claude;"));
@@ -130,12 +136,15 @@ fn fields_of_an_unexpected_shape_cost_no_line() {
     ]);
     let got = read_any(&stream).unwrap();
     assert_eq!(said(&got), ["0 notice API Error: 529 overloaded", "0 text one", "0 result x"]);
-    assert_eq!(got.faults, [
-        Fault::ApiError { status: Some(529), text: "API Error: 529 overloaded".to_owned() },
-        Fault::Limit { which: LimitKind::Turns, value: None },
-        Fault::PermissionDenied { tool: "Bash".to_owned() },
-        Fault::ServerNotConnected { name: "b".to_owned(), status: "pending".to_owned() },
-    ]);
+    assert_eq!(
+        got.faults,
+        [
+            Fault::ApiError { status: Some(529), text: "API Error: 529 overloaded".to_owned() },
+            Fault::Limit { which: LimitKind::Turns, value: None },
+            Fault::PermissionDenied { tool: "Bash".to_owned() },
+            Fault::ServerNotConnected { name: "b".to_owned(), status: "pending".to_owned() },
+        ]
+    );
     assert_eq!((spent(got.usage), got.duration_ms), ([None; 4], None));
     assert_eq!(got.servers.len(), 2);
 }
@@ -144,16 +153,24 @@ fn fields_of_an_unexpected_shape_cost_no_line() {
 fn dialects_do_not_mix() {
     let claude = assistant("m", text("one"));
     let codex = json!({"type": "turn.completed", "usage": {}});
-    let opencode = json!({"type": "text", "sessionID": "ses_1", "part": {"id": "p", "type": "text", "text": "x"}});
+    let opencode =
+        json!({"type": "text", "sessionID": "ses_1", "part": {"id": "p", "type": "text", "text": "x"}});
     let atif = json!({"schema_version": "ATIF-v1.4", "steps": []});
-    let all = [(Dialect::Claude, claude), (Dialect::Codex, codex), (Dialect::Opencode, opencode), (Dialect::Atif, atif)];
+    let all = [
+        (Dialect::Claude, claude),
+        (Dialect::Codex, codex),
+        (Dialect::Opencode, opencode),
+        (Dialect::Atif, atif),
+    ];
     for (a, first) in &all {
         assert_eq!(detect(&lines(&[json!({"type": "noise"}), first.clone()])).unwrap(), *a);
         for (b, second) in &all {
             let both = read_any(&lines(&[first.clone(), second.clone()]));
             match both {
                 Ok(_) => assert_eq!(a, b),
-                Err(ReadError::Mixed { line: 2, dialect, other, .. }) => assert_eq!((dialect, other), (*a, *b)),
+                Err(ReadError::Mixed { line: 2, dialect, other, .. }) => {
+                    assert_eq!((dialect, other), (*a, *b))
+                }
                 Err(other) => panic!("{a:?} {b:?}: {other}"),
             }
         }
@@ -167,14 +184,20 @@ fn stored(kind: &str, id: &str, parent: Option<&str>, message: Value) -> Value {
 
 #[test]
 fn stored_sessions_have_turns_by_prompts_and_leave_out_what_was_taken_back() {
-    let reply = |id: &str, words: &str, stop: &str| json!({"id": id, "model": "m", "content": [text(words)],
+    let reply = |id: &str, words: &str, stop: &str| {
+        json!({"id": id, "model": "m", "content": [text(words)],
         "stop_reason": stop, "usage": {"input_tokens": 1, "output_tokens": 5, "cache_read_input_tokens": 0,
-        "cache_creation_input_tokens": 0}});
-    let call = |id: &str, name: &str| json!({"id": "m0", "content": [{"type": "tool_use", "id": id, "name": name,
+        "cache_creation_input_tokens": 0}})
+    };
+    let call = |id: &str, name: &str| {
+        json!({"id": "m0", "content": [{"type": "tool_use", "id": id, "name": name,
         "input": {}}], "stop_reason": "tool_use", "usage": {"input_tokens": 1, "output_tokens": 9,
-        "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}});
-    let done = |id: &str| json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id,
-        "content": id}]});
+        "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}})
+    };
+    let done = |id: &str| {
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id,
+        "content": id}]})
+    };
     let mut meta = stored("user", "u0", None, json!({"role": "user", "content": "<command>"}));
     meta["isMeta"] = json!(true);
     let mut side = stored("assistant", "x", Some("a0"), json!({"id": "mx", "content": [text("aside")]}));
@@ -197,10 +220,20 @@ fn stored_sessions_have_turns_by_prompts_and_leave_out_what_was_taken_back() {
         json!({"type": "file-history-snapshot", "messageId": "z"}),
     ];
     let got = read_any(&lines(&session)).unwrap();
-    assert_eq!(said(&got), [
-        "0 prompt ask", "0 call Read", "0 call Grep", "0 ^text aside", "0 result t0", "0 result t1",
-        "0 text wrong", "2 prompt ask well", "2 text right"
-    ]);
+    assert_eq!(
+        said(&got),
+        [
+            "0 prompt ask",
+            "0 call Read",
+            "0 call Grep",
+            "0 ^text aside",
+            "0 result t0",
+            "0 result t1",
+            "0 text wrong",
+            "2 prompt ask well",
+            "2 text right"
+        ]
+    );
     assert_eq!(got.turns.len(), 3);
     // What was taken back was paid all the same. The aside does not tell its tokens.
     assert_eq!((got.usage_messages, got.faults.len()), (None, 0));
@@ -213,8 +246,10 @@ fn stored_sessions_have_turns_by_prompts_and_leave_out_what_was_taken_back() {
 
 #[test]
 fn partial_messages_give_output_by_thread() {
-    let partial = |parent: Value, event: Value| json!({"type": "stream_event", "event": event,
-        "parent_tool_use_id": parent});
+    let partial = |parent: Value, event: Value| {
+        json!({"type": "stream_event", "event": event,
+        "parent_tool_use_id": parent})
+    };
     let stream = lines(&[
         partial(json!(null), json!({"type": "message_start", "message": {"id": "m1"}})),
         assistant("m1", text("one")),
@@ -232,20 +267,31 @@ fn partial_messages_give_output_by_thread() {
 #[test]
 fn codex_items_are_calls_and_prose() {
     let item = |kind: &str, item: Value| json!({"type": kind, "item": item});
-    let usage = |input: u64, output: u64| json!({"type": "turn.completed", "usage": {"input_tokens": input,
+    let usage = |input: u64, output: u64| {
+        json!({"type": "turn.completed", "usage": {"input_tokens": input,
         "cached_input_tokens": 60, "cache_write_input_tokens": 10, "output_tokens": output,
-        "reasoning_output_tokens": 3}});
+        "reasoning_output_tokens": 3}})
+    };
     let started = json!({"type": "thread.started", "thread_id": "t"});
     let stream = [
         started.clone(),
         json!({"type": "turn.started"}),
         item("item.started", json!({"id": "item_0", "type": "web_search", "query": "q"})),
-        item("item.completed", json!({"id": "item_0", "type": "web_search", "query": "q", "status": "completed"})),
+        item(
+            "item.completed",
+            json!({"id": "item_0", "type": "web_search", "query": "q", "status": "completed"}),
+        ),
         item("item.completed", json!({"id": "item_1", "type": "reasoning", "text": "hm"})),
-        item("item.completed", json!({"id": "item_2", "type": "file_change", "changes": [{"path": "a"}],
-            "status": "failed"})),
-        item("item.completed", json!({"id": "item_3", "type": "mcp_tool_call", "server": "a__b", "tool": "find",
-            "arguments": {"q": 1}, "result": {"content": [text("x"), text("y")]}, "status": "completed"})),
+        item(
+            "item.completed",
+            json!({"id": "item_2", "type": "file_change", "changes": [{"path": "a"}],
+            "status": "failed"}),
+        ),
+        item(
+            "item.completed",
+            json!({"id": "item_3", "type": "mcp_tool_call", "server": "a__b", "tool": "find",
+            "arguments": {"q": 1}, "result": {"content": [text("x"), text("y")]}, "status": "completed"}),
+        ),
         json!({"type": "error", "message": "Reconnecting... 1/5"}),
         json!({"type": "error", "message": "Reconnecting... 2/5"}),
         item("item.completed", json!({"id": "item_4", "type": "agent_message", "text": "one"})),
@@ -256,61 +302,109 @@ fn codex_items_are_calls_and_prose() {
         json!({"type": "error", "message": "You've hit your usage limit."}),
     ];
     let got = read_any(&lines(&stream)).unwrap();
-    assert_eq!(said(&got), [
-        "0 call WebSearch", "0 result completed", "0 thinking 2", "0 call Edit", "0 result failed", "0 call find",
-        "0 result x\ny", "0 text one", "1 call Bash", "2 notice You've hit your usage limit."
-    ]);
+    assert_eq!(
+        said(&got),
+        [
+            "0 call WebSearch",
+            "0 result completed",
+            "0 thinking 2",
+            "0 call Edit",
+            "0 result failed",
+            "0 call find",
+            "0 result x\ny",
+            "0 text one",
+            "1 call Bash",
+            "2 notice You've hit your usage limit."
+        ]
+    );
     let (_, call, reply) = got.exchanges()[2];
     assert_eq!((call.server.as_deref(), call.name.as_str()), (Some("a__b"), "mcp__a__b__find"));
     assert!(reply.is_some_and(|r| !r.error) && got.exchanges()[1].2.is_some_and(|r| r.error));
     assert!(got.exchanges()[3].2.is_none());
     assert_eq!(spent(got.turns[0].usage), [Some(30), Some(5), Some(60), Some(10)]);
     assert_eq!(spent(got.turns[1].usage), [Some(150), Some(4), Some(0), Some(0)]);
-    assert_eq!(got.faults, [
-        Fault::Retried { times: 2, status: None },
-        Fault::RateLimited { text: "You've hit your usage limit.".to_owned() },
-        Fault::NoFinalRecord,
-    ]);
+    assert_eq!(
+        got.faults,
+        [
+            Fault::Retried { times: 2, status: None },
+            Fault::RateLimited { text: "You've hit your usage limit.".to_owned() },
+            Fault::NoFinalRecord,
+        ]
+    );
 }
 
 #[test]
 fn stored_codex_sessions_count_each_reading_once() {
-    let line = |kind: &str, payload: Value| json!({"timestamp": "2026-01-01T00:00:00Z", "type": kind,
-        "payload": payload});
+    let line = |kind: &str, payload: Value| {
+        json!({"timestamp": "2026-01-01T00:00:00Z", "type": kind,
+        "payload": payload})
+    };
     let tokens = |n: u64| json!({"input_tokens": n, "cached_input_tokens": 1, "output_tokens": 2});
-    let count = |total: u64, last: u64| line("event_msg", json!({"type": "token_count", "info": {
-        "total_token_usage": tokens(total), "last_token_usage": tokens(last)}}));
+    let count = |total: u64, last: u64| {
+        line(
+            "event_msg",
+            json!({"type": "token_count", "info": {
+        "total_token_usage": tokens(total), "last_token_usage": tokens(last)}}),
+        )
+    };
     let session = lines(&[
         line("session_meta", json!({"id": "t", "cwd": "/w", "cli_version": "0.171.0"})),
         line("turn_context", json!({"model": "gpt", "cwd": "/w"})),
         line("event_msg", json!({"type": "task_started"})),
-        line("response_item", json!({"type": "message", "role": "user", "content": [
-            {"type": "input_text", "text": "<environment_context>"}]})),
+        line(
+            "response_item",
+            json!({"type": "message", "role": "user", "content": [
+            {"type": "input_text", "text": "<environment_context>"}]}),
+        ),
         line("event_msg", json!({"type": "user_message", "message": "ask"})),
         line("event_msg", json!({"type": "token_count", "info": null})),
-        line("response_item", json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]})),
-        line("response_item", json!({"type": "function_call", "name": "shell", "call_id": "1",
-            "arguments": "{\"command\":[\"ls\"]}"})),
+        line(
+            "response_item",
+            json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}),
+        ),
+        line(
+            "response_item",
+            json!({"type": "function_call", "name": "shell", "call_id": "1",
+            "arguments": "{\"command\":[\"ls\"]}"}),
+        ),
         line("response_item", json!({"type": "function_call_output", "call_id": "1", "output": "a.py"})),
-        line("response_item", json!({"type": "function_call", "namespace": "mcp__ix", "name": "find", "call_id": "2",
-            "arguments": "not json"})),
-        line("response_item", json!({"type": "function_call_output", "call_id": "2", "output": {"content": "no",
-            "success": false}})),
+        line(
+            "response_item",
+            json!({"type": "function_call", "namespace": "mcp__ix", "name": "find", "call_id": "2",
+            "arguments": "not json"}),
+        ),
+        line(
+            "response_item",
+            json!({"type": "function_call_output", "call_id": "2", "output": {"content": "no",
+            "success": false}}),
+        ),
         count(11, 11),
         count(11, 11),
         line("event_msg", json!({"type": "agent_message", "message": "one"})),
-        line("response_item", json!({"type": "message", "role": "assistant", "content": [
-            {"type": "output_text", "text": "one"}]})),
+        line(
+            "response_item",
+            json!({"type": "message", "role": "assistant", "content": [
+            {"type": "output_text", "text": "one"}]}),
+        ),
         count(31, 20),
         line("event_msg", json!({"type": "task_complete", "last_agent_message": "one"})),
         line("event_msg", json!({"type": "user_message", "message": "again"})),
         line("event_msg", json!({"type": "turn_aborted", "reason": "interrupted"})),
     ]);
     let got = read_any(&session).unwrap();
-    assert_eq!(said(&got), [
-        "0 prompt ask", "0 thinking 2", "0 call Bash", "0 result a.py", "0 call find", "0 result no", "0 text one",
-        "1 prompt again"
-    ]);
+    assert_eq!(
+        said(&got),
+        [
+            "0 prompt ask",
+            "0 thinking 2",
+            "0 call Bash",
+            "0 result a.py",
+            "0 call find",
+            "0 result no",
+            "0 text one",
+            "1 prompt again"
+        ]
+    );
     let (_, call, reply) = got.exchanges()[1];
     assert_eq!((call.server.as_deref(), call.input.as_str()), (Some("ix"), Some("not json")));
     assert!(reply.is_some_and(|r| r.error));
@@ -323,39 +417,70 @@ fn stored_codex_sessions_count_each_reading_once() {
 
 #[test]
 fn opencode_parts_count_in_their_last_version() {
-    let event = |kind: &str, part: Value| json!({"type": kind, "timestamp": 5, "sessionID": "ses_1", "part": part});
-    let finish = |id: &str, reason: &str, tokens: Value| event("step_finish", json!({"id": id, "type": "step-finish",
-        "reason": reason, "tokens": tokens, "cost": 0.25}));
+    let event =
+        |kind: &str, part: Value| json!({"type": kind, "timestamp": 5, "sessionID": "ses_1", "part": part});
+    let finish = |id: &str, reason: &str, tokens: Value| {
+        event(
+            "step_finish",
+            json!({"id": id, "type": "step-finish",
+        "reason": reason, "tokens": tokens, "cost": 0.25}),
+        )
+    };
     let stream = lines(&[
         event("text", json!({"id": "p1", "type": "text", "text": "on"})),
-        event("tool_use", json!({"id": "p2", "type": "tool", "tool": "my_ix_find", "callID": "c",
-            "state": {"status": "running", "input": {}}})),
+        event(
+            "tool_use",
+            json!({"id": "p2", "type": "tool", "tool": "my_ix_find", "callID": "c",
+            "state": {"status": "running", "input": {}}}),
+        ),
         event("text", json!({"id": "p1", "type": "text", "text": "one"})),
-        event("tool_use", json!({"id": "p2", "type": "tool", "tool": "my_ix_find", "callID": "c",
-            "state": {"status": "error", "input": {"q": 1}, "error": "no"}})),
-        finish("p3", "tool-calls", json!({"input": 10, "output": 4, "reasoning": 3, "cache": {"read": 2, "write": 1}})),
+        event(
+            "tool_use",
+            json!({"id": "p2", "type": "tool", "tool": "my_ix_find", "callID": "c",
+            "state": {"status": "error", "input": {"q": 1}, "error": "no"}}),
+        ),
+        finish(
+            "p3",
+            "tool-calls",
+            json!({"input": 10, "output": 4, "reasoning": 3, "cache": {"read": 2, "write": 1}}),
+        ),
         event("text", json!({"id": "p4", "type": "text", "text": "two"})),
-        finish("p5", "stop", json!({"total": 14, "input": 10, "output": 4, "reasoning": 3, "cache": {"read": 0, "write": 0}})),
+        finish(
+            "p5",
+            "stop",
+            json!({"total": 14, "input": 10, "output": 4, "reasoning": 3, "cache": {"read": 0, "write": 0}}),
+        ),
         event("text", json!({"id": "p6", "type": "text", "text": "three"})),
-        finish("p7", "length", json!({"input": 1, "output": 1, "reasoning": 0, "cache": {"read": 0, "write": 0}})),
+        finish(
+            "p7",
+            "length",
+            json!({"input": 1, "output": 1, "reasoning": 0, "cache": {"read": 0, "write": 0}}),
+        ),
         json!({"type": "error", "sessionID": "ses_1", "error": {"name": "UnknownError", "data": {"message": "gone"}}}),
     ]);
     let hints = Hints { servers: vec!["my.ix".to_owned()], before: None };
     let got = read_with(Dialect::Opencode, &stream, &hints).unwrap();
-    assert_eq!(said(&got), [
-        "0 text one", "0 call find", "0 result no", "0 text two", "1 text three", "2 notice gone"
-    ]);
+    assert_eq!(
+        said(&got),
+        ["0 text one", "0 call find", "0 result no", "0 text two", "1 text three", "2 notice gone"]
+    );
     let (_, call, reply) = got.exchanges()[0];
     assert_eq!((call.server.as_deref(), &call.input), (Some("my.ix"), &json!({"q": 1})));
     assert!(reply.is_some_and(|r| r.error));
     // Thinking is output: on top, unless the total says that it is in it.
     assert_eq!(spent(got.turns[0].usage), [Some(20), Some(11), Some(2), Some(1)]);
     assert_eq!((got.turns[0].cost_usd, got.cost_usd), (Some(0.5), Some(0.75)));
-    assert_eq!(got.faults, [
-        Fault::Limit { which: LimitKind::Tokens, value: None },
-        Fault::AgentError { text: "gone".to_owned() },
-    ]);
-    assert_eq!(got.turns.iter().map(|t| t.subtype.as_deref().unwrap_or("-")).collect::<Vec<_>>(), ["stop", "length", "error"]);
+    assert_eq!(
+        got.faults,
+        [
+            Fault::Limit { which: LimitKind::Tokens, value: None },
+            Fault::AgentError { text: "gone".to_owned() },
+        ]
+    );
+    assert_eq!(
+        got.turns.iter().map(|t| t.subtype.as_deref().unwrap_or("-")).collect::<Vec<_>>(),
+        ["stop", "length", "error"]
+    );
 }
 
 #[test]
@@ -365,10 +490,15 @@ fn opencode_exports_and_stored_files_mean_the_same() {
     let answered = json!({"id": "msg_2", "sessionID": "ses_1", "role": "assistant", "modelID": "m", "providerID": "p",
         "path": {"cwd": "/w"}, "finish": "stop", "cost": 0.5, "time": {"created": 9},
         "tokens": {"input": 3, "output": 2, "reasoning": 0, "cache": {"read": 1, "write": 0}}});
-    let part = |id: &str, message: &str, kind: &str, words: &str| json!({"id": id, "messageID": message,
-        "sessionID": "ses_1", "type": kind, "text": words});
-    let parts = [part("prt_1", "msg_1", "text", "ask"), part("prt_2", "msg_2", "reasoning", "hm"),
-        part("prt_3", "msg_2", "text", "one")];
+    let part = |id: &str, message: &str, kind: &str, words: &str| {
+        json!({"id": id, "messageID": message,
+        "sessionID": "ses_1", "type": kind, "text": words})
+    };
+    let parts = [
+        part("prt_1", "msg_1", "text", "ask"),
+        part("prt_2", "msg_2", "reasoning", "hm"),
+        part("prt_3", "msg_2", "text", "one"),
+    ];
     let export = json!({"info": session, "messages": [{"info": asked, "parts": [parts[0]]},
         {"info": answered, "parts": [parts[1], parts[2]]}]});
     let whole = read_any(&serde_json::to_vec_pretty(&export).unwrap()).unwrap();
@@ -409,10 +539,19 @@ fn trajectories_are_read_with_their_sub_agents() {
             "total_cost_usd": 0.625},
     });
     let got = read_any(&serde_json::to_vec_pretty(&document).unwrap()).unwrap();
-    assert_eq!(said(&got), [
-        "0 notice rules", "0 prompt ask", "0 thinking 2", "0 text look", "0 call find", "0 result a.py", "0 text one",
-        "0 ^text aside"
-    ]);
+    assert_eq!(
+        said(&got),
+        [
+            "0 notice rules",
+            "0 prompt ask",
+            "0 thinking 2",
+            "0 text look",
+            "0 call find",
+            "0 result a.py",
+            "0 text one",
+            "0 ^text aside"
+        ]
+    );
     assert_eq!(got.final_message().as_deref(), Some("one"));
     assert_eq!(spent(got.usage), [Some(32), Some(6), Some(4), None]);
     assert_eq!(spent(got.usage_messages), [Some(31), Some(6), Some(4), None]);

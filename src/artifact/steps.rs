@@ -97,7 +97,8 @@ fn header_of(line: &str, names: &[String]) -> Option<usize> {
         let step = found["n"].parse::<usize>().ok()?.checked_sub(1)?;
         let rest = found["rest"].chars().next();
         let apart = rest.is_none_or(|c| !c.is_alphanumeric() && c != '_');
-        let marked = found.name("bold").is_some() || found.name("mark").is_some_and(|m| m.as_str().starts_with('#'));
+        let marked =
+            found.name("bold").is_some() || found.name("mark").is_some_and(|m| m.as_str().starts_with('#'));
         // Without a mark only a line that is nothing else: prose begins with these words, too.
         let titled = rest.is_none_or(|c| matches!(c, ':' | '.' | ')' | '-' | '\u{2013}' | '\u{2014}'));
         return (apart && (marked || titled)).then_some(step);
@@ -192,10 +193,10 @@ mod tests {
         );
         assert_eq!(reference_headers("### **Step 1**\na\n", 1), [None]);
         // A next step's header before this one's does not end it.
-        assert_eq!(parts("## Step 2\nb\n## Step 1\na\n", &reference_headers("## Step 2\nb\n## Step 1\na\n", 2)), [
-            Some("## Step 1\na\n"),
-            Some("## Step 2\nb\n## Step 1\na\n")
-        ]);
+        assert_eq!(
+            parts("## Step 2\nb\n## Step 1\na\n", &reference_headers("## Step 2\nb\n## Step 1\na\n", 2)),
+            [Some("## Step 1\na\n"), Some("## Step 2\nb\n## Step 1\na\n")]
+        );
     }
 
     fn session(turns: &[&str], ended: usize) -> Transcript {
@@ -223,7 +224,10 @@ mod tests {
         assert_eq!(early.split, Split::Turns);
         assert_eq!(early.answers, [Some("a".to_owned()), Some("b".to_owned()), None]);
         let one = step_answers(&session(&["## Step 1\na\n## Step 2\nb"], 1), 2, &[]);
-        assert_eq!(one, StepAnswers { split: Split::Headers, answers: some(&["## Step 1\na\n", "## Step 2\nb"]) });
+        assert_eq!(
+            one,
+            StepAnswers { split: Split::Headers, answers: some(&["## Step 1\na\n", "## Step 2\nb"]) }
+        );
         let none = step_answers(&session(&["a and b"], 1), 2, &[]);
         assert_eq!(none, StepAnswers { split: Split::Failed, answers: vec![None, None] });
         let single = step_answers(&session(&["a", "b"], 2), 1, &[]);

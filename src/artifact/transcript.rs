@@ -62,7 +62,7 @@ pub struct Transcript {
     pub turns: Vec<TurnEnd>,
     /// Tokens of the whole session, sub-agents included: from final records where there are any.
     pub usage: Option<Usage>,
-    /// Tokens of the main thread by final records.
+    /// Tokens of the main thread by final records; null where those are known to be incomplete.
     pub usage_main: Option<Usage>,
     /// Tokens of the whole session summed over messages, each id once: for reconciling.
     pub usage_messages: Option<Usage>,
@@ -178,7 +178,8 @@ pub struct TurnEnd {
     pub text: Option<String>,
     /// Tokens of this turn, sub-agents included.
     pub usage: Option<Usage>,
-    /// Tokens of this turn's main thread.
+    /// Tokens of this turn's main thread, as the final record has them: behind what was spent
+    /// where a budget ended the turn.
     pub usage_main: Option<Usage>,
     /// US dollars of this turn.
     pub cost_usd: Option<f64>,

@@ -93,7 +93,10 @@ fn transcripts() {
                     continue;
                 }
             };
-            assert_eq!(from_json::<proofline::artifact::transcript::Transcript>(&to_json(&got)).unwrap(), got);
+            assert_eq!(
+                from_json::<proofline::artifact::transcript::Transcript>(&to_json(&got)).unwrap(),
+                got
+            );
             let answer = got.answer();
             assert!(answer.len() <= 4 * bytes.len() + 1024);
             assert!(got.turns_begun() >= got.turns.len());
@@ -105,7 +108,9 @@ fn transcripts() {
             for ranges in [headers(&answer, 3, &["one"]), reference_headers(&answer, 3)] {
                 assert!(ranges.into_iter().flatten().all(|r| answer.get(r).is_some()));
             }
-            assert!(found.is_ok() || got.entries.is_empty() || !got.faults.is_empty() || !got.turns.is_empty());
+            assert!(
+                found.is_ok() || got.entries.is_empty() || !got.faults.is_empty() || !got.turns.is_empty()
+            );
         }
     });
 }

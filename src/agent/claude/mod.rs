@@ -90,7 +90,7 @@ impl Reader<'_> {
     /// Takes an event; whether it is one of this dialect.
     fn line(&mut self, mut line: Line<'_>) -> bool {
         let kind = std::mem::take(&mut line.kind);
-        let ours = match kind.get() {
+        match kind.get() {
             Some("assistant") => line.message.0.is_some() && self.assistant(line),
             Some("user") => line.message.0.is_some() && self.user(line),
             Some("result") if !line.subtype.there && !told(&line) => false,
@@ -120,8 +120,7 @@ impl Reader<'_> {
             Some("summary" | "file-history-snapshot") => true,
             Some(_) => line.stored_session.get().is_some(),
             None => false,
-        };
-        ours
+        }
     }
 
     fn system(&mut self, line: Line<'_>) {
@@ -158,7 +157,9 @@ impl Reader<'_> {
         }
         if out.agent.is_none() {
             let claude = line.claude_code_version.some().or(line.version.some());
-            let named = claude.map(|v| ("claude-code", v)).or(line.qwen_code_version.some().map(|v| ("qwen-code", v)));
+            let named = claude
+                .map(|v| ("claude-code", v))
+                .or(line.qwen_code_version.some().map(|v| ("qwen-code", v)));
             out.agent = named.map(|(name, version)| format!("{name} {version}"));
         }
         // Each of the two is known by its own version, whatever the caller took it for.
@@ -303,9 +304,7 @@ impl Reader<'_> {
     fn result(&mut self, line: Line<'_>) {
         self.seen(&line);
         self.records += 1;
-        let budget = line.subtype.is("error_max_budget_usd");
-        // Where the budget ends a turn its own count lags behind what was spent.
-        let main = line.usage.0.filter(|_| !budget).map(|tokens| self.of_record(tokens));
+        let main = line.usage.0.map(|tokens| self.of_record(tokens));
         let (usage, cost) = self.since_last_turn(&line, main);
         let text = line.result.get().map(str::to_owned);
         let mut error = line.is_error.0;
@@ -397,7 +396,11 @@ impl Reader<'_> {
         }
         // Input includes what was read from the cache; nothing read is sometimes left out.
         let read = usage.cache_read.or(Some(0));
-        Usage { input: usage.input.zip(read).map(|(all, read)| all.saturating_sub(read)), cache_read: read, ..usage }
+        Usage {
+            input: usage.input.zip(read).map(|(all, read)| all.saturating_sub(read)),
+            cache_read: read,
+            ..usage
+        }
     }
 
     fn of_message(&self, tokens: Tokens, complete: bool) -> Usage {
@@ -451,7 +454,9 @@ impl Reader<'_> {
         } else if !self.draft.open {
             self.draft.out.cost_usd = self.cost;
         }
-        let told = self.records > 0;
+        // Where the budget ends a turn the main thread's count lags behind what was spent.
+        let budget = |f: &Fault| matches!(f, Fault::Limit { which: LimitKind::Budget, .. });
+        let told = self.records > 0 && !self.draft.out.faults.iter().any(budget);
         self.draft.finish(losses, told)
     }
 

@@ -318,7 +318,9 @@ impl Reader<'_> {
 fn called(item: &Item<'_>) -> Option<(String, Value)> {
     let word = |text: &Text<'_>| text.get().unwrap_or_default().to_owned();
     match item.kind.get()? {
-        "command_execution" => Some(("command_execution".to_owned(), json!({ "command": word(&item.command) }))),
+        "command_execution" => {
+            Some(("command_execution".to_owned(), json!({ "command": word(&item.command) })))
+        }
         "mcp_tool_call" => Some((mcp(item.server.get(), item.tool.get()), item.arguments.clone())),
         "file_change" => Some(("file_change".to_owned(), json!({ "changes": item.changes }))),
         "web_search" => Some(("web_search".to_owned(), json!({ "query": word(&item.query) }))),
