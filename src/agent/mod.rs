@@ -76,8 +76,9 @@ pub fn detect(bytes: &[u8]) -> Result<Dialect, ReadError> {
     let text = bounded(bytes)?;
     let mut found = None;
     // The error only ends the search.
-    let _ = source::each(&text, |_, _, peek: Peek<'_>| {
-        found = peek.dialect();
+    let _ = source::each::<Peek<'_>, ()>(&text, |_, line, peek| {
+        found =
+            peek.dialect().or_else(|| peek.wraps().then(|| inside::<Peek<'_>>(line)?.dialect()).flatten());
         if found.is_some() { Err(()) } else { Ok(()) }
     });
     found.ok_or_else(|| ReadError::Unknown { first: beginning(&text) })
@@ -129,8 +130,7 @@ struct Peek<'a> {
     schema_version: Text<'a>,
     #[serde(borrow)]
     id: Text<'a>,
-    #[serde(borrow)]
-    event: Opt<Box<Peek<'a>>>,
+    event: Shape,
     subtype: Shape,
     message: Shape,
     usage: Shape,
@@ -167,8 +167,7 @@ impl Peek<'_> {
         }
         let Some(kind) = self.kind.get() else {
             let of_session = self.id.get().is_some_and(|id| id.starts_with("ses_"));
-            let wrapped = self.event.0.as_ref().and_then(|event| event.dialect());
-            return wrapped.or(of_session.then_some(Dialect::Opencode));
+            return of_session.then_some(Dialect::Opencode);
         };
         let claude = match kind {
             "assistant" | "user" => self.message == Object,
@@ -179,7 +178,7 @@ impl Peek<'_> {
                     || self.result == Text
                     || self.total_cost_usd == Shape::Number
             }
-            "stream_event" => self.event.0.is_some(),
+            "stream_event" => self.event == Object,
             "rate_limit_event" | "file-history-snapshot" => true,
             _ => self.stored_session == Text,
         };
@@ -199,10 +198,27 @@ impl Peek<'_> {
         codex.then_some(Dialect::Codex)
     }
 
+    fn wraps(&self) -> bool {
+        self.event == Shape::Object && self.kind.get().is_none()
+    }
+
     /// A message or part of a stored session: its id says which.
     fn stored_of_opencode(&self) -> bool {
         self.id.get().is_some_and(|id| id.starts_with("msg_") || id.starts_with("prt_"))
     }
+}
+
+/// A line whose event is wrapped in another object.
+#[derive(Debug, Deserialize)]
+struct Wrapper<T> {
+    #[serde(default = "Opt::default")]
+    event: Opt<T>,
+}
+
+/// The event inside a line that wraps it. It is read anew: types that hold themselves would let
+/// a stream choose how deep the stack goes.
+fn inside<'a, T: Deserialize<'a>>(line: &'a str) -> Option<T> {
+    serde_json::from_str::<Wrapper<T>>(line).ok().and_then(|wrapper| wrapper.event.0)
 }
 
 /// Whether a line that is not the dialect's may be passed over: not when it is another's.

@@ -17,7 +17,7 @@ use super::tools::Prefix;
 use super::{Dialect, Hints, ReadError, source};
 use crate::artifact::transcript::{Fault, LimitKind, Transcript, TurnEnd, Usage, What};
 use branches::Branches;
-use wire::{Block, Line, ModelTokens, Tokens};
+use wire::{Block, Line, ModelTokens, Partial, Tokens};
 
 /// Words of a failed request that wait for the final record and its status.
 #[derive(Debug)]
@@ -70,11 +70,9 @@ pub(super) fn read(dialect: Dialect, text: &str, hints: &Hints) -> Result<Transc
     };
     let mut any = false;
     let losses = source::each::<Line<'_>, ReadError>(text, |number, line, value| {
-        // A wrapper around events, as some harnesses write; a partial message has one of its own.
-        let value = match value.event.0 {
-            Some(inner) if value.kind.get().is_none() => *inner,
-            _ => value,
-        };
+        // Some harnesses wrap each event; a partial message has one of its own.
+        let wrapped = value.kind.get().is_none() && value.event.0.is_some();
+        let value = wrapped.then(|| super::inside(line)).flatten().unwrap_or(value);
         if reader.line(value) {
             any = true;
             Ok(())
@@ -105,7 +103,7 @@ impl Reader<'_> {
             Some("stream_event") => {
                 let parent = line.parent_tool_use_id.owned();
                 if let Some(event) = line.event.0 {
-                    self.partial(parent, *event);
+                    self.partial(parent, event);
                 }
                 true
             }
@@ -283,7 +281,7 @@ impl Reader<'_> {
         true
     }
 
-    fn partial(&mut self, parent: Option<String>, event: Line<'_>) {
+    fn partial(&mut self, parent: Option<String>, event: Partial<'_>) {
         match event.kind.get() {
             Some("message_start") => {
                 let id = event.message.0.and_then(|m| m.id.owned());

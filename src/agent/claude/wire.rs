@@ -15,7 +15,7 @@ pub(super) struct Line<'a> {
     #[serde(borrow)]
     pub(super) subtype: Text<'a>,
     #[serde(borrow)]
-    pub(super) event: Opt<Box<Line<'a>>>,
+    pub(super) event: Opt<Partial<'a>>,
     #[serde(borrow)]
     pub(super) message: Opt<Message<'a>>,
     #[serde(borrow)]
@@ -26,7 +26,7 @@ pub(super) struct Line<'a> {
     pub(super) timestamp: Text<'a>,
     #[serde(borrow)]
     pub(super) error: Text<'a>,
-    // Of a partial message and of the final record.
+    // Of the final record.
     pub(super) usage: Opt<Tokens>,
     // Of the first event.
     #[serde(borrow)]
@@ -79,6 +79,25 @@ pub(super) struct Line<'a> {
     pub(super) stored_api_error: Flag,
     #[serde(rename = "apiErrorStatus")]
     pub(super) stored_error_status: Num,
+}
+
+/// The event of a partial message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Partial<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Text<'a>,
+    #[serde(borrow)]
+    pub(super) message: Opt<Begun<'a>>,
+    pub(super) usage: Opt<Tokens>,
+}
+
+/// A message that begins.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Begun<'a> {
+    #[serde(borrow)]
+    pub(super) id: Text<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
