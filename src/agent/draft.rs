@@ -170,13 +170,12 @@ impl<'h> Draft<'h> {
 
     /// A server's name, with its state where one is given.
     pub(super) fn named(&mut self, name: String, status: Option<String>) {
-        match self.out.servers.iter_mut().find(|s| s.name == name) {
+        let servers = &mut self.out.servers;
+        let room = servers.len() < MAX_SERVERS;
+        match servers.iter_mut().find(|s| s.name == name) {
             Some(seen) if status.is_some() => seen.status = status,
-            Some(_) => {}
-            None if self.out.servers.len() < MAX_SERVERS => {
-                self.out.servers.push(ServerSeen { name, status })
-            }
-            None => {}
+            None if room => servers.push(ServerSeen { name, status }),
+            _ => {}
         }
     }
 

@@ -213,7 +213,7 @@ impl<'de> Deserialize<'de> for Flag {
 }
 
 /// An object.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Opt<T>(pub(super) Option<T>);
 
 impl<T> Default for Opt<T> {
