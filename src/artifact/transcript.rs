@@ -62,7 +62,7 @@ pub struct Transcript {
     pub turns: Vec<TurnEnd>,
     /// Tokens of the whole session, sub-agents included: from final records where there are any.
     pub usage: Option<Usage>,
-    /// Tokens of the main thread by final records.
+    /// Tokens of the main thread by final records; null where those are known to be incomplete.
     pub usage_main: Option<Usage>,
     /// Tokens of the whole session summed over messages, each id once: for reconciling.
     pub usage_messages: Option<Usage>,
@@ -178,7 +178,8 @@ pub struct TurnEnd {
     pub text: Option<String>,
     /// Tokens of this turn, sub-agents included.
     pub usage: Option<Usage>,
-    /// Tokens of this turn's main thread.
+    /// Tokens of this turn's main thread, as the final record has them: behind what was spent
+    /// where a budget ended the turn.
     pub usage_main: Option<Usage>,
     /// US dollars of this turn.
     pub cost_usd: Option<f64>,
@@ -323,22 +324,28 @@ impl Transcript {
         Some(self.prose(Some(turn))).filter(|text| !text.is_empty())
     }
 
-    /// The last message of the main thread: what came after the last call, or the final
-    /// record's text where the stream has no prose at all.
+    /// The last message of the main thread, where nothing was called after it: else the session
+    /// ended before there was a final message. A final record's text counts where it has one
+    /// that the entries lack.
     pub fn final_message(&self) -> Option<String> {
-        let main = || self.entries.iter().filter(|e| !e.sub_agent);
-        // Prose of the last message; agents without message ids are cut at the last call.
-        let last = main().rev().find(|e| matches!(e.what, What::Text(_)));
-        let Some(last) = last else {
-            return self.turns.iter().rev().find_map(|t| t.text.clone().filter(|_| !t.error));
-        };
+        let mut last: Option<&Entry> = None;
         let mut texts: Vec<&str> = Vec::new();
-        for entry in main().rev().skip_while(|e| !matches!(e.what, What::Text(_))) {
+        for entry in self.entries.iter().rev().filter(|e| !e.sub_agent) {
             match &entry.what {
-                What::Text(text) if entry.message == last.message && entry.turn == last.turn => texts.push(text),
+                What::Text(text) => {
+                    let same = |e: &Entry| e.message == entry.message && e.turn == entry.turn;
+                    if !last.is_none_or(same) {
+                        break;
+                    }
+                    last = Some(entry);
+                    texts.push(text);
+                }
                 What::Thinking { .. } | What::Notice(_) => {}
                 _ => break,
             }
+        }
+        if texts.is_empty() {
+            return self.turns.last().filter(|t| !t.error).and_then(|t| t.text.clone());
         }
         texts.reverse();
         Some(texts.join("\n"))
@@ -356,20 +363,23 @@ impl Transcript {
     /// that has neither id nor reply.
     pub fn exchanges(&self) -> Vec<(&Entry, &Call, Option<&Reply>)> {
         let mut out: Vec<(&Entry, &Call, Option<&Reply>)> = Vec::new();
-        let mut by_id: HashMap<&str, usize> = HashMap::new();
+        // A sub-agent may use the ids that its parent uses.
+        let mut by_id: HashMap<(bool, &str), usize> = HashMap::new();
         let mut nameless = std::collections::VecDeque::new();
         for entry in &self.entries {
             match &entry.what {
                 What::Call(call) => {
                     match call.id.as_deref() {
-                        Some(id) => drop(by_id.insert(id, out.len())),
+                        Some(id) => {
+                            by_id.insert((entry.sub_agent, id), out.len());
+                        }
                         None => nameless.push_back(out.len()),
                     }
                     out.push((entry, call, None));
                 }
                 What::Result(reply) => {
                     let at = match reply.id.as_deref() {
-                        Some(id) => by_id.get(id).copied(),
+                        Some(id) => by_id.get(&(entry.sub_agent, id)).copied(),
                         None => nameless.pop_front(),
                     };
                     if let Some(slot) = at.and_then(|at| out.get_mut(at)) {
