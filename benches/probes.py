@@ -43,7 +43,7 @@ class Project:
         text = 'format = 1\nname = "probe"\n' + "".join(
             NODE.format(name=node, script=json.dumps(script), inputs=json.dumps(inputs), needs=json.dumps(needs))
             for node, inputs, needs, script in nodes)
-        for path, content in {"pipelines/main.toml": text, **files}.items():
+        for path, content in {".git/.keep": "", "pipelines/main.toml": text, **files}.items():
             self.write(path, content)
 
     def write(self, path, content):

@@ -19,9 +19,11 @@ pub mod artifact;
 pub mod event;
 pub mod manifest;
 // Layer 2: services.
+pub mod agent;
 pub mod corpus;
 pub mod grade;
 pub mod import;
+pub mod judge;
 pub mod mcp;
 pub mod plan;
 pub mod remote;

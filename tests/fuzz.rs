@@ -21,3 +21,5 @@ mod mcp;
 mod mutate;
 #[path = "fuzz/stores.rs"]
 mod stores;
+#[path = "fuzz/transcripts.rs"]
+mod transcripts;

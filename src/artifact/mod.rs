@@ -4,6 +4,9 @@
 //! (one value) or JSON Lines (one value per line), written by [`to_json`] and
 //! [`to_lines`], so that equal values have equal bytes.
 
+pub mod steps;
+pub mod transcript;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -27,6 +30,22 @@ pub mod part {
     pub const CELL: &str = "cell";
     /// [`super::IngestFacts`].
     pub const INGEST: &str = "ingest";
+    /// A recorded transcript's bytes; of several `stream-1`, `stream-2`, in the order of steps.
+    pub const STREAM: &str = "stream";
+    /// [`super::Recorded`]: what is known of a recorded session beside its transcript.
+    pub const SESSION: &str = "session";
+    /// [`super::transcript::Transcript`].
+    pub const TRANSCRIPT: &str = "transcript";
+    /// A judge's replies as they came.
+    pub const REPLIES: &str = "judge-replies";
+    /// [`super::Judgement`].
+    pub const JUDGEMENT: &str = "judgement";
+    /// [`super::Item`] per check, row of gold and the like (JSON Lines).
+    pub const ITEMS: &str = "items";
+    /// [`super::CitationRow`] per citation (JSON Lines).
+    pub const CITATIONS: &str = "citations";
+    /// What the profile's own scorer would have written.
+    pub const SCORED: &str = "scored";
     /// [`super::Grades`].
     pub const GRADES: &str = "grades";
     /// The result of an aggregate, as reports show it.
@@ -133,6 +152,22 @@ pub mod code {
     pub const PATHS_FOREIGN: &str = "path-vocabulary-mismatch";
     /// The session's server lists other tools than the ingest's.
     pub const TOOLS_DIFFER: &str = "tools-differ";
+    /// An agent said nothing.
+    pub const NO_ANSWER: &str = "no-answer";
+    /// A transcript is none that we know.
+    pub const UNREADABLE: &str = "unreadable-transcript";
+    /// A request to the model failed for good.
+    pub const API_ERROR: &str = "api-error";
+    /// The provider refused further requests.
+    pub const RATE_LIMITED: &str = "rate-limited";
+    /// What ran the agent wrote an error down.
+    pub const RUN_FAILED: &str = "run-failed";
+    /// The arm's server was not connected.
+    pub const SERVER_NOT_CONNECTED: &str = "server-not-connected";
+    /// A server was connected that the arm doesn't have.
+    pub const FOREIGN_SERVER: &str = "foreign-server";
+    /// An arm without a server was offered a server's tools.
+    pub const SERVER_IN_BASELINE: &str = "server-in-baseline";
     /// The corpus copy was changed outside the preset's `writes`.
     pub const CORPUS_CHANGED: &str = "corpus-changed";
 }
@@ -274,6 +309,92 @@ pub struct GradeRow {
     /// Rank (1-based) of the first result that answers the question, in the whole list as the
     /// profile ranks it (the default one takes repeated paths out first).
     pub rank: Option<u64>,
+}
+
+/// What is known of a recorded session beside its transcript.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Id of the answer.
+    pub id: String,
+    /// Form of the transcript; null: to be found out.
+    pub dialect: Option<String>,
+    /// Model.
+    pub model: Option<String>,
+    /// Agent and version.
+    pub agent: Option<String>,
+    /// The corpus's folder as the agent saw it.
+    pub cwd: Option<String>,
+    /// What its recording calls it.
+    pub label: String,
+    /// Where it is from.
+    pub origin: Option<String>,
+    /// What else was written down: error, wall seconds, exit code, commit.
+    pub facts: BTreeMap<String, Value>,
+}
+
+/// One thing that a grader looked for in an answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// The grader.
+    pub grader: String,
+    /// What tells it from the grader's other items, in all versions of an answer: `step 1: word wsgi_app`.
+    pub id: String,
+    /// Step, from 1; null for the whole session.
+    pub step: Option<u32>,
+    /// Whether it was found; null: it can't be told.
+    pub hit: Option<bool>,
+    /// Where, in bytes of the answer.
+    pub spans: Vec<(u64, u64)>,
+    /// More about it, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// One citation of an answer and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CitationRow {
+    /// The path as written.
+    pub file: String,
+    /// What stands behind it: a line, a range, a symbol.
+    pub locator: String,
+    /// `grounded`, `displaced`, `unresolved`, `hallucinated`, `cannot-check`.
+    pub bucket: String,
+    /// The file that it was resolved to.
+    pub path: Option<String>,
+    /// Lines from where it should be.
+    pub distance: Option<u64>,
+    /// Where it stands, in bytes of the answer.
+    pub span: (u64, u64),
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// What a judge's replies come to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// Steps in order.
+    pub steps: Vec<JudgedStep>,
+    /// Mean over steps; null: unscored.
+    pub quality: Option<f64>,
+    /// Replies that could not be read, and all replies.
+    pub unreadable: u64,
+    /// All replies.
+    pub replies: u64,
+    /// The judge, as the replies or the recording name it.
+    pub judge: Option<String>,
+    /// Why it is unscored, in words.
+    pub why: Option<String>,
+}
+
+/// What a judge said of a step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JudgedStep {
+    /// Its name.
+    pub name: String,
+    /// Score and rationale by criterion.
+    pub scores: BTreeMap<String, (Option<f64>, String)>,
+    /// Weighted sum; null: unscored.
+    pub quality: Option<f64>,
 }
 
 /// Raw readings of a session or ingest, in the order in which they were taken.

@@ -54,6 +54,10 @@ pub(super) enum Command {
     Runs(Json),
     /// Show a run's report
     Report(Report),
+    /// Show how the grades of two runs differ: what flipped and why
+    Diff(Diff),
+    /// Show one answer with every check and citation, and what they rest on
+    Explain(Explain),
     /// Evaluate a run's gates again
     Gate(OneRun),
     /// Say why a node would run, or what it is made of
@@ -78,6 +82,11 @@ pub(super) enum Command {
     Import {
         #[command(subcommand)]
         command: ImportCommand,
+    },
+    /// Write what a run found in another benchmark's format
+    Export {
+        #[command(subcommand)]
+        command: ExportCommand,
     },
     /// Pin the installed servers of a pipeline in proofline.lock
     Lock(Lock),
@@ -209,8 +218,65 @@ pub(super) struct DatasetsVerify {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ImportCommand {
+    /// Scenarios, rubrics, transcripts and judgements of the Sense benchmark
+    Sense(ImportSense),
     /// Repositories, questions and server configurations of the rag-bench family
     RagBench(ImportRagBench),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ImportSense {
+    /// Folder of the benchmark, with `results` and `scenarios` in it
+    pub(super) path: PathBuf,
+    /// Folder to write the manifests into; answers go into the store
+    #[arg(long, value_name = "DIR", default_value = "imported/sense")]
+    pub(super) into: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ExportCommand {
+    /// A `scored.json` per answer, in the format of the Sense benchmark
+    Sense(ExportSense),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ExportSense {
+    /// Run id, a prefix of one, or `latest`; graded by profile `sense`
+    #[arg(default_value = "latest")]
+    pub(super) run: String,
+    /// Folder to write into; each file at its answer's id
+    #[arg(long, value_name = "DIR")]
+    pub(super) to: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Diff {
+    /// The earlier run: an id, a prefix of one, or `latest`
+    pub(super) a: String,
+    /// The later run
+    #[arg(default_value = "latest")]
+    pub(super) b: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Explain {
+    /// Id of the answer, or a part of it that no other has
+    pub(super) answer: String,
+    /// Run id, a prefix of one, or `latest`
+    #[arg(long, default_value = "latest")]
+    pub(super) run: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]

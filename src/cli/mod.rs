@@ -3,6 +3,7 @@
 //! One file per command. What commands share is in [`context`]; [`out`] is the
 //! only place that prints, [`exit`] the only one that knows exit codes.
 
+mod answers;
 mod args;
 mod check;
 mod context;
@@ -30,7 +31,7 @@ mod trust;
 
 use clap::Parser;
 
-use args::{Args, Command, DatasetsCommand, ImportCommand, ServersCommand, StoreCommand};
+use args::{Args, Command, DatasetsCommand, ExportCommand, ImportCommand, ServersCommand, StoreCommand};
 use out::Out;
 
 /// Runs the program on the process's arguments; gives its exit code.
@@ -86,6 +87,10 @@ fn dispatch(args: Args, out: &Out) -> Result<u8, exit::CliError> {
             datasets::verify(&command, store, out)
         }
         Command::Import { command: ImportCommand::RagBench(command) } => import::rag_bench(&command, out),
+        Command::Import { command: ImportCommand::Sense(command) } => import::sense(&command, store, out),
+        Command::Export { command: ExportCommand::Sense(command) } => answers::export_sense(&command, store, out),
+        Command::Diff(command) => answers::diff(&command, store, out),
+        Command::Explain(command) => answers::explain(&command, store, out),
         Command::Lock(command) => lock::lock(&command, out),
         Command::Doctor(command) => doctor::doctor(&command, store, out),
         Command::Trust(command) => trust::trust(&command, store, out),

@@ -235,7 +235,9 @@ fn work(
     // From here on a signal ends the run in order, whatever it is doing.
     runtime.block_on(async { watch_signals(&stop, &kill) }).map_err(internal)?;
     let corpora: BTreeMap<String, Corpus> =
-        world::fetch(pipeline, &context::corpora(store.root(), asked.offline))?;
+        world::fetch(pipeline, &context::corpora(store.root(), asked.offline), &mut |message| {
+            journal.add(&Event::Note { message });
+        })?;
     for (repo, corpus) in &corpora {
         let event =
             Event::Corpus { repo: repo.clone(), digest: corpus.digest, origin: corpus.origin.clone() };

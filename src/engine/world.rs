@@ -83,12 +83,34 @@ fn needed(pipeline: &Compiled) -> impl Iterator<Item = (&String, &Source, Option
         .map(|(name, r)| (name, &r.source, r.entry.subdir.as_deref()))
 }
 
-/// Brings in all corpora that the pipeline needs.
+/// Repositories that recorded answers are held against, each at its commit: what can't be
+/// had is done without.
+fn wanted(pipeline: &Compiled) -> impl Iterator<Item = (&String, &Source, Option<&str>)> {
+    let names: BTreeSet<&String> = pipeline.answers.values().filter_map(|answer| answer.corpus.as_ref()).collect();
+    pipeline
+        .repos
+        .iter()
+        .filter(move |(name, _)| names.contains(name))
+        .map(|(name, r)| (name, &r.source, r.entry.subdir.as_deref()))
+}
+
+/// Brings in all corpora that the pipeline needs; `missed` is told of those that it can do without and
+/// that can't be had.
 ///
 /// # Errors
-/// When one can't be had.
-pub fn fetch(pipeline: &Compiled, corpora: &Corpora) -> Result<BTreeMap<String, Corpus>, EngineError> {
+/// When one that it can't do without can't be had.
+pub fn fetch(
+    pipeline: &Compiled,
+    corpora: &Corpora,
+    missed: &mut dyn FnMut(String),
+) -> Result<BTreeMap<String, Corpus>, EngineError> {
     let mut out = BTreeMap::new();
+    for (name, source, subdir) in wanted(pipeline) {
+        match corpora.fetch(name, source, subdir) {
+            Ok(corpus) => drop(out.insert(name.clone(), corpus)),
+            Err(error) => missed(format!("answers about `{name}` are graded without its files: {error}")),
+        }
+    }
     for (name, source, subdir) in needed(pipeline) {
         let corpus = corpora
             .fetch(name, source, subdir)
@@ -102,6 +124,7 @@ pub fn fetch(pipeline: &Compiled, corpora: &Corpora) -> Result<BTreeMap<String, 
 #[must_use]
 pub fn peek(pipeline: &Compiled, corpora: &Corpora) -> BTreeMap<String, Digest> {
     needed(pipeline)
+        .chain(wanted(pipeline))
         .filter_map(|(name, source, subdir)| Some((name.clone(), corpora.peek(source, subdir)?)))
         .collect()
 }

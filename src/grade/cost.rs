@@ -33,7 +33,7 @@ pub fn latency(
                 let taken = times.get(question.id.as_str()).copied().flatten();
                 let succeeded = row.state != CellState::Error && row.error.is_none();
                 let usable = taken
-                    .filter(|ms| ms.is_finite() && succeeded && (*ms > 0.0 || profile == Profile::Default));
+                    .filter(|ms| ms.is_finite() && succeeded && (*ms > 0.0 || profile != Profile::RagBench));
                 out.values.insert(LATENCY.to_owned(), usable);
             }
             out

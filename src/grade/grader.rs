@@ -29,11 +29,15 @@ pub struct GraderDef {
     pub about: &'static str,
 }
 
+/// What stands for judge stages among the graders; no grade stage may name it.
+pub const JUDGE: &str = "judge";
+
 const RESULTS: PartNeed = PartNeed { of: Kind::Session, part: part::RESULTS };
 const TIMING: PartNeed = PartNeed { of: Kind::Session, part: part::TIMING };
+const TRANSCRIPT: PartNeed = PartNeed { of: Kind::Session, part: part::TRANSCRIPT };
 const INGEST: PartNeed = PartNeed { of: Kind::Ingest, part: part::INGEST };
 
-static GRADERS: [GraderDef; 3] = [
+static GRADERS: [GraderDef; 10] = [
     GraderDef {
         name: "ranking",
         version: 1,
@@ -69,6 +73,79 @@ static GRADERS: [GraderDef; 3] = [
         metrics: &["ingest_s", "rss_mib", "index_mib", "footprint"],
         task_fields: &[],
         about: "what indexing and answering cost: time, memory, disk",
+    },
+    GraderDef {
+        name: "accuracy",
+        version: 1,
+        parts: &[TRANSCRIPT],
+        metrics: &["accuracy", "file_accuracy", "symbol_accuracy", "file_precision"],
+        task_fields: &[],
+        about: "whether an answer names the expected files and symbols of its question",
+    },
+    GraderDef {
+        name: "checks",
+        version: 1,
+        parts: &[TRANSCRIPT],
+        metrics: &["keyword_coverage", "step_avg_score", "completeness"],
+        task_fields: &[],
+        about: "the checks of a scenario's steps",
+    },
+    GraderDef {
+        name: "citations",
+        version: 1,
+        parts: &[TRANSCRIPT],
+        metrics: &["citation_grounding", "hallucination_rate"],
+        task_fields: &[],
+        about: "what an answer cites, held against the corpus",
+    },
+    GraderDef {
+        name: "gold",
+        version: 1,
+        parts: &[TRANSCRIPT],
+        metrics: &["gold_mentioned", "gold_cited", "gold_at_line"],
+        task_fields: &[],
+        about: "recall over what a scenario says must be found",
+    },
+    GraderDef {
+        name: "efficiency",
+        version: 1,
+        parts: &[TRANSCRIPT],
+        metrics: &[
+            "efficiency",
+            "efficiency_billed",
+            "tokens",
+            "tokens_priced",
+            "cost_usd",
+            "wall_s",
+            "turns",
+            "tool_calls",
+        ],
+        task_fields: &[],
+        about: "tokens, money and time against the ceilings of a scenario",
+    },
+    GraderDef {
+        name: "adoption",
+        version: 1,
+        parts: &[TRANSCRIPT],
+        metrics: &[
+            "tool_fluency",
+            "discoverability",
+            "server_used",
+            "server_calls",
+            "server_failed",
+            "native_lookups",
+        ],
+        task_fields: &[],
+        about: "how much of a session's look-ups its server did",
+    },
+    // Given by judge stages, not by a grade stage.
+    GraderDef {
+        name: JUDGE,
+        version: 1,
+        parts: &[],
+        metrics: &["llm_quality"],
+        task_fields: &[],
+        about: "a judge's scores by a rubric",
     },
 ];
 

@@ -17,8 +17,8 @@ pub fn normal_path(path: &str, profile: Profile) -> String {
     match profile {
         Profile::RagBench => parts.join("/").to_lowercase(),
         // The leading slash is kept: an absolute path is no corpus path.
-        Profile::Default if slashed.starts_with('/') => format!("/{}", parts.join("/")),
-        Profile::Default => parts.join("/"),
+        Profile::Default | Profile::Sense if slashed.starts_with('/') => format!("/{}", parts.join("/")),
+        Profile::Default | Profile::Sense => parts.join("/"),
     }
 }
 
@@ -40,7 +40,7 @@ pub fn path_matches(returned: &str, expected: &str, profile: Profile) -> bool {
     };
     match profile {
         Profile::RagBench => returned == expected || suffix(),
-        Profile::Default => returned == expected || (expected.contains('/') && suffix()),
+        Profile::Default | Profile::Sense => returned == expected || (expected.contains('/') && suffix()),
     }
 }
 
@@ -60,7 +60,7 @@ pub fn symbol_matches(returned: &str, expected: &str, profile: Profile) -> bool 
             let wanted = pieces(expected);
             !wanted.is_empty() && wanted.is_subset(&pieces(returned))
         }
-        Profile::Default => {
+        Profile::Default | Profile::Sense => {
             let returned = segments(returned);
             let expected = segments(expected);
             !expected.is_empty() && returned.ends_with(&expected)

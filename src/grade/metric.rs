@@ -61,7 +61,7 @@ pub struct MetricDef {
     pub measured: bool,
     /// How values become a number.
     pub pool: Pool,
-    /// Best value that an engine which finds nothing can have.
+    /// Best value that an arm which does nothing can have.
     pub idle: f64,
 }
 
@@ -94,8 +94,23 @@ const fn cost(name: &'static str, unit: &'static str, pool: Pool) -> MetricDef {
     }
 }
 
-/// Every metric that a grader of ours can give, in the order of reports.
-static METRICS: [MetricDef; 19] = [
+/// About an answer; the column has the metric's name.
+const fn answer(name: &'static str, unit: &'static str) -> MetricDef {
+    MetricDef { layer: Layer::Fairness, ..found(name, name, unit) }
+}
+
+/// About the use of tools.
+const fn tools(name: &'static str, unit: &'static str) -> MetricDef {
+    MetricDef { layer: Layer::Adoption, ..found(name, name, unit) }
+}
+
+/// What an answer cost: smaller is better.
+const fn spent(name: &'static str, unit: &'static str) -> MetricDef {
+    MetricDef { direction: Direction::LowerBetter, ..answer(name, unit) }
+}
+
+/// Every metric that a grader or judge of ours can give, in the order of reports.
+static METRICS: [MetricDef; 46] = [
     found("hit@1", "hit@1", "share"),
     found("hit@3", "hit@3", "share"),
     found("hit@5", "hit@5", "share"),
@@ -116,6 +131,33 @@ static METRICS: [MetricDef; 19] = [
     cost("rss_mib", "MiB", Pool::NodeMax("rss_mib")),
     cost("index_mib", "MiB", Pool::NodeSum("index_mib")),
     cost("footprint", "GB", Pool::Footprint),
+    answer("accuracy", "share"),
+    answer("file_accuracy", "share"),
+    answer("symbol_accuracy", "share"),
+    answer("file_precision", "share"),
+    answer("keyword_coverage", "share"),
+    answer("llm_quality", "score"),
+    answer("citation_grounding", "share"),
+    spent("hallucination_rate", "share"),
+    answer("gold_mentioned", "share"),
+    answer("gold_cited", "share"),
+    answer("gold_at_line", "share"),
+    answer("efficiency", "score"),
+    answer("efficiency_billed", "score"),
+    answer("step_avg_score", "score"),
+    answer("completeness", "score"),
+    spent("tokens", "tokens"),
+    spent("tokens_priced", "tokens"),
+    spent("cost_usd", "USD"),
+    spent("wall_s", "s"),
+    spent("turns", "turns"),
+    spent("tool_calls", "calls"),
+    tools("tool_fluency", "share"),
+    tools("discoverability", "share"),
+    tools("server_used", "share"),
+    tools("server_calls", "calls"),
+    MetricDef { direction: Direction::LowerBetter, ..tools("server_failed", "share") },
+    MetricDef { direction: Direction::LowerBetter, ..tools("native_lookups", "calls") },
 ];
 
 /// Every metric that a grader of ours can give, in the order of reports.

@@ -100,7 +100,7 @@ pub(super) fn counts(row: &AnswerRow, profile: Profile) -> bool {
     match (row.state, profile) {
         (CellState::Missing | CellState::Excluded, _) => false,
         (CellState::Valid, _) | (_, Profile::RagBench) => true,
-        (CellState::Invalid | CellState::Error, Profile::Default) => row.fault == Some(Fault::Treatment),
+        (CellState::Invalid | CellState::Error, Profile::Default | Profile::Sense) => row.fault == Some(Fault::Treatment),
     }
 }
 
@@ -137,7 +137,7 @@ fn score(row: &AnswerRow, question: &Question, profile: Profile) -> GradeRow {
             "ap",
             match profile {
                 Profile::RagBench => Some(rr),
-                Profile::Default => stats::average_precision(&credited, total),
+                Profile::Default | Profile::Sense => stats::average_precision(&credited, total),
             },
         );
         set("ndcg@10", stats::ndcg(&gains, &vec![1.0; total], DEPTH));
@@ -190,7 +190,7 @@ fn symbol_found(row: &AnswerRow, question: &Question, profile: Profile) -> Optio
             .filter(|s| !s.is_empty())
             .take(SYMBOLS)
             .collect(),
-        Profile::Default => {
+        Profile::Default | Profile::Sense => {
             let mut seen = BTreeSet::new();
             row.results
                 .iter()

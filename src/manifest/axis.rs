@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use serde_json::Value;
 
-use super::pipeline::{Axes, Axis, Questions};
+use super::pipeline::{Axes, Axis, Questions, Recorded, Scenarios};
 use super::templated::{Templated, is_template};
 
 /// Name of the axis that holds the arms.
@@ -13,6 +13,8 @@ pub const ARM: &str = "arm";
 pub const TASK: &str = "task";
 /// Name of the axis that holds the repositories.
 pub const REPO: &str = "repo";
+/// Name of the axis that holds recorded answers, by their ids.
+pub const ANSWER: &str = "answer";
 /// Name of the axis that holds the replicates.
 pub const REPLICATE: &str = "replicate";
 
@@ -44,9 +46,15 @@ fn axis(value: Value) -> Result<Axis, String> {
             }
             serde_json::from_value(count).map(Axis::Count).map_err(|e| e.to_string())
         }
+        Value::Object(map) if map.contains_key("scenarios") => {
+            serde_json::from_value::<Scenarios>(Value::Object(map)).map(Axis::Scenarios).map_err(|e| e.to_string())
+        }
+        Value::Object(map) if map.contains_key("recorded") => {
+            serde_json::from_value::<Recorded>(Value::Object(map)).map(Axis::Recorded).map_err(|e| e.to_string())
+        }
         Value::Object(_) => {
             serde_json::from_value::<Questions>(value).map(Axis::Questions).map_err(|e| e.to_string())
         }
-        _ => Err("write \"all\", a list, { count = N } or { questions = REPO }".to_owned()),
+        _ => Err("write \"all\", a list, { count = N }, { questions = REPO }, { scenarios = REPO } or { recorded = ARM }".to_owned()),
     }
 }

@@ -43,6 +43,9 @@ pub struct Pipeline {
     #[serde(default)]
     #[schemars(extend("propertyNames" = names::slug()))]
     pub arm: IndexMap<String, Arm>,
+    /// Recordings whose answers this pipeline takes: files of the project, globs allowed.
+    #[serde(default)]
+    pub recordings: Option<Templated<Vec<String>>>,
     /// Axes of the matrix, in order.
     #[serde(default)]
     pub axes: Axes,
@@ -221,6 +224,8 @@ impl JsonSchema for Axes {
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let questions = generator.subschema_for::<Questions>();
+        let scenarios = generator.subschema_for::<Scenarios>();
+        let recorded = generator.subschema_for::<Recorded>();
         let list = generator.subschema_for::<Templated<Vec<String>>>();
         let count = generator.subschema_for::<Templated<u32>>();
         schemars::json_schema!({
@@ -234,7 +239,7 @@ impl JsonSchema for Axes {
             },
             "propertyNames": names::identifier(),
             "additionalProperties": {
-                "description": "\"all\" (every arm), a list of values, { count = N } or { questions = REPO }",
+                "description": "\"all\" (every arm), a list of values, { count = N }, { questions = REPO }, { scenarios = REPO } or { recorded = ARM }",
                 "anyOf": [
                     { "const": "all", "type": "string" },
                     list,
@@ -244,7 +249,9 @@ impl JsonSchema for Axes {
                         "required": ["count"],
                         "additionalProperties": false
                     },
-                    questions
+                    questions,
+                    scenarios,
+                    recorded
                 ]
             }
         })
@@ -262,6 +269,29 @@ pub enum Axis {
     Count(Templated<u32>),
     /// The questions of a repository's dataset; depends on the axis that the template names.
     Questions(Questions),
+    /// The scenarios of a repository; depends on the axis that the template names.
+    Scenarios(Scenarios),
+    /// The recorded answers of an arm; depends on the axis that the template names.
+    Recorded(Recorded),
+}
+
+/// Which scenarios an axis runs over: `scenarios/*.toml` of the project and those that ship.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Scenarios {
+    /// The repository: a name, or `{{ repo }}` for the value of the axis `repo`.
+    pub scenarios: String,
+    /// Only these, by name.
+    #[serde(default)]
+    pub only: Vec<String>,
+}
+
+/// Which recorded answers an axis runs over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Recorded {
+    /// `{{ arm }}`: the answers of each arm.
+    pub recorded: String,
 }
 
 /// Which questions an axis runs over.
@@ -303,6 +333,8 @@ pub enum Kind {
     Session,
     /// Scores answers.
     Grade,
+    /// Has answers judged by a rubric.
+    Judge,
     /// Puts grades together: per arm, over replicates, into composites.
     Aggregate,
     /// Runs a program of the user's.
@@ -349,6 +381,9 @@ pub struct Stage {
     /// session: how the questions are asked; `retrieval` asks the server itself.
     #[serde(default)]
     pub driver: Option<Driver>,
+    /// judge: who judges; `recorded` takes replies that exist already.
+    #[serde(default)]
+    pub judge: Option<Judge>,
     /// session: how many results are asked for.
     #[serde(default)]
     pub top: Option<Templated<u32>>,
@@ -396,6 +431,16 @@ pub struct Stage {
 pub enum Driver {
     /// The harness asks the server itself, without an agent.
     Retrieval,
+    /// Answers that exist already are taken from `recordings`.
+    Recorded,
+}
+
+/// Who judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Judge {
+    /// Replies that exist already are taken from `recordings`.
+    Recorded,
 }
 
 /// Whose scoring rules.
@@ -407,6 +452,8 @@ pub enum Profile {
     Default,
     /// Those of rag-bench, faults included.
     RagBench,
+    /// Those of the Sense benchmark, faults included.
+    Sense,
 }
 
 /// Bounds of one execution of a node.

@@ -16,6 +16,8 @@ use crate::{fsio, shipped};
 /// What marks a project's root.
 pub const MARKS: [&str; 4] = [".proofline", "presets", "datasets", ".git"];
 
+/// Most entries of one folder that are looked at.
+const MOST_ENTRIES: usize = 100_000;
 /// How the path of a shipped file is shown.
 const SHIPPED: &str = "(shipped)/";
 
@@ -268,6 +270,39 @@ impl Project {
         nearest(wanted, present.iter().map(String::as_str)).map(str::to_owned)
     }
 
+    /// Files of the project that match a pattern in which `*` stands for any name or part of
+    /// one, by their paths; a path without `*` may name a shipped file as well.
+    ///
+    /// # Errors
+    /// When the pattern leaves the project or a file can't be read.
+    pub fn matching(&self, pattern: &str) -> Result<Vec<(String, Found)>, ProjectError> {
+        if !is_plain(&pattern.replace('*', "x")) {
+            return Err(ProjectError::Outside(pattern.to_owned()));
+        }
+        let mut paths = vec![String::new()];
+        for part in pattern.split('/') {
+            let mut next = Vec::new();
+            for path in paths {
+                let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+                if part.contains('*') {
+                    let entries = std::fs::read_dir(self.root.join(&path)).into_iter().flatten().flatten();
+                    let names = entries.take(MOST_ENTRIES).filter_map(|entry| entry.file_name().into_string().ok());
+                    next.extend(names.filter(|name| fits(name, part)).map(|name| join(&name)));
+                } else {
+                    next.push(join(part));
+                }
+            }
+            paths = next;
+        }
+        paths.sort();
+        let mut out = Vec::new();
+        for path in paths {
+            let found = if pattern.contains('*') { self.own(&self.root, &path)? } else { self.find(&path)? };
+            out.extend(found.map(|found| (path, found)));
+        }
+        Ok(out)
+    }
+
     /// Names of `*.toml` files in `folder`: the project's, those of further
     /// folders, and the shipped ones; without the extension, in order.
     #[must_use]
@@ -289,6 +324,19 @@ impl Project {
         }
         out
     }
+}
+
+/// Whether a name fits a pattern in which `*` stands for anything.
+fn fits(name: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let (first, mut rest) = (parts.next().unwrap_or_default(), parts.collect::<Vec<_>>());
+    let last = rest.pop().unwrap_or_default();
+    let Some(mut left) = name.strip_prefix(first).and_then(|name| name.strip_suffix(last)) else { return false };
+    for part in rest {
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    true
 }
 
 fn no_pipeline(project: &Project, asked: &str) -> Diagnostic {

@@ -17,18 +17,23 @@ struct Keys {
 }
 
 /// The table; a key in no row belongs to no kind, which the schema refuses.
-const KINDS: [Keys; 6] = [
+const KINDS: [Keys; 7] = [
     Keys { kind: "ingest", own: &["over", "share"], required: &[] },
     Keys { kind: "warmup", own: &["over", "share"], required: &[] },
     Keys {
         kind: "session",
         own: &["over", "share", "driver", "top"],
-        required: &[("driver", "add `driver = \"retrieval\"`, which asks the server itself")],
+        required: &[("driver", "add `driver = \"retrieval\"`, which asks the server itself, or `driver = \"recorded\"`")],
     },
     Keys {
         kind: "grade",
         own: &["over", "graders", "profile"],
         required: &[("graders", "add `graders = [...]`, e.g. [\"ranking\", \"latency\", \"resources\"]")],
+    },
+    Keys {
+        kind: "judge",
+        own: &["over", "judge", "profile"],
+        required: &[("judge", "add `judge = \"recorded\"`, which takes recorded replies")],
     },
     Keys { kind: "aggregate", own: &[], required: &[] },
     Keys {

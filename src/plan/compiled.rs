@@ -7,8 +7,12 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::digest::{ContentHasher, Digest};
-use crate::manifest::dataset::{QuestionSet, Repo};
+use crate::manifest::axis;
+use crate::manifest::dataset::{Question, QuestionSet, Repo};
 pub use crate::manifest::origin::Source;
+use crate::manifest::recording::{Dialect, RecordedAnswer};
+use crate::manifest::rubric::Rubric;
+use crate::manifest::scenario;
 use crate::manifest::pipeline::{
     Bound, Disclosure, Effect, Experiment, Kind, Limits, Output, Paid, Pool, Profile, Retry, Start,
 };
@@ -49,8 +53,12 @@ pub struct Compiled {
     pub composites: IndexMap<String, Vec<Term>>,
     /// Bounds, in manifest order.
     pub gates: Vec<Gate>,
-    /// Repositories that the cells name.
+    /// Repositories that the cells name, and those that recorded answers are about.
     pub repos: IndexMap<String, Repository>,
+    /// Recorded answers by id, in the order of their recordings.
+    pub answers: IndexMap<String, Answer>,
+    /// Scenarios that cells or answers are about, by the path of their file.
+    pub scenarios: IndexMap<String, Scenario>,
     /// The project's root: every relative path of a file is under it.
     pub root: std::path::PathBuf,
     /// The pipeline file as the user named it; of a shipped one `(shipped)/pipelines/NAME.toml`.
@@ -71,6 +79,88 @@ pub struct Repository {
     pub questions: QuestionSet,
 }
 
+/// A scenario and what its answers are judged by.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The scenario.
+    pub task: scenario::Scenario,
+    /// Its rubric, where it names one.
+    pub rubric: Option<Rubric>,
+}
+
+/// An answer that exists already.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Name of its arm.
+    pub arm: String,
+    /// Its task: a scenario or a question.
+    pub task: String,
+    /// Which of several answers of the arm to the task, from 1.
+    pub replicate: u32,
+    /// Name of the repository that it is about.
+    pub repo: String,
+    /// The repository's files at the answer's commit, by a name in [`Compiled::repos`].
+    pub corpus: Option<String>,
+    /// Path of its scenario in [`Compiled::scenarios`].
+    pub scenario: Option<String>,
+    /// Its question, for a task that is one.
+    pub question: Option<Question>,
+    /// Model that answered.
+    pub model: Option<String>,
+    /// Agent and version.
+    pub agent: Option<String>,
+    /// Form of the transcript; none: found out.
+    pub dialect: Option<Dialect>,
+    /// The transcript, or one per step.
+    pub transcripts: Vec<Bytes>,
+    /// Replies of a judge.
+    pub judgement: Option<Bytes>,
+    /// What else is known of the session.
+    pub facts: IndexMap<String, Value>,
+    /// What every output calls it.
+    pub label: String,
+    /// Where it is from, for people.
+    pub origin: Option<String>,
+    /// The corpus's folder as the agent saw it.
+    pub cwd: Option<String>,
+}
+
+impl Answer {
+    /// The answer that a recording names, given where its bytes are.
+    #[must_use]
+    pub fn of(wire: RecordedAnswer, label: &str, transcripts: Vec<Bytes>, judgement: Option<Bytes>) -> Self {
+        Self {
+            arm: wire.arm,
+            task: wire.task,
+            replicate: wire.replicate,
+            repo: wire.repo,
+            corpus: None,
+            scenario: None,
+            question: None,
+            model: wire.model,
+            agent: wire.agent,
+            dialect: wire.dialect,
+            transcripts,
+            judgement,
+            facts: wire.facts,
+            label: label.to_owned(),
+            origin: wire.origin,
+            cwd: wire.cwd,
+        }
+    }
+}
+
+/// Where bytes are that a recording names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bytes {
+    /// A file of the project, by its path there.
+    File(String),
+    /// A file that is compiled into the program, by its path there.
+    Shipped(String),
+    /// An object of the store.
+    Object(Digest),
+}
+
 /// One condition of the experiment.
 #[derive(Clone, Debug)]
 pub struct Arm {
@@ -85,6 +175,8 @@ pub struct Arm {
     pub start: Start,
     /// Label that tells equal arms apart.
     pub draw: Option<String>,
+    /// It was not declared: recorded answers name it.
+    pub recorded: bool,
 }
 
 /// One axis and its values.
@@ -143,7 +235,14 @@ pub enum Work {
         /// How many results are asked for.
         top: u32,
     },
-    /// Derive rows, states and facts from what `Ingest`, `Warmup` or `Retrieval` published.
+    /// Take an answer that exists already.
+    Recorded,
+    /// Take a judge's replies that exist already.
+    Replies {
+        /// Whose rules of aggregation.
+        profile: Profile,
+    },
+    /// Derive rows, states and facts from what a stage published that only keeps what came from outside.
     Read {
         /// The kind whose artifact it reads.
         of: Kind,
@@ -229,6 +328,8 @@ impl Compiled {
             composites,
             gates,
             repos,
+            answers,
+            scenarios,
             root,
             // As the user named it: it is shown, and in no recipe.
             path: _,
@@ -241,7 +342,8 @@ impl Compiled {
             (
                 (name, about, seed, salt, disclosure, experiment, params, arms),
                 (budget, paid),
-                (exclude, pools, stages, composites, gates, repos, root)
+                (exclude, pools, stages, composites, gates, repos, root),
+                (answers, scenarios)
             )
         );
         debug_assert!(written.is_ok(), "a hasher takes everything");
@@ -269,6 +371,31 @@ impl fmt::Write for Sink {
     }
 }
 
+impl Compiled {
+    /// The recorded answer of a cell, with its id: that of its `answer`, else that of its arm,
+    /// task and replicate.
+    #[must_use]
+    pub fn answer(&self, cell: &BTreeMap<String, String>) -> Option<(&str, &Answer)> {
+        let value = |axis: &str| cell.get(axis).map(String::as_str);
+        if let Some(id) = value(axis::ANSWER) {
+            return self.answers.get_key_value(id).map(|(id, answer)| (id.as_str(), answer));
+        }
+        let (arm, task) = (value(axis::ARM)?, value(axis::TASK)?);
+        let replicate: u32 = value(axis::REPLICATE).unwrap_or("1").parse().ok()?;
+        let fits = |answer: &Answer| answer.arm == arm && answer.task == task && answer.replicate == replicate;
+        self.answers.iter().find(|(_, answer)| fits(answer)).map(|(id, answer)| (id.as_str(), answer))
+    }
+
+    /// The scenario of a cell: its answer's, else that of its task.
+    #[must_use]
+    pub fn scenario(&self, cell: &BTreeMap<String, String>) -> Option<&Scenario> {
+        if let Some((_, answer)) = self.answer(cell) {
+            return self.scenarios.get(answer.scenario.as_deref()?);
+        }
+        self.scenarios.get(&format!("scenarios/{}.toml", cell.get(axis::TASK)?))
+    }
+}
+
 impl Arm {
     /// What paths in the arm's preset are relative to, in a project at `root`.
     #[must_use]
@@ -290,7 +417,8 @@ impl Stage {
         match self.work {
             Work::Ingest => "ingest",
             Work::Warmup => "warmup",
-            Work::Retrieval { .. } => "session",
+            Work::Retrieval { .. } | Work::Recorded => "session",
+            Work::Replies { .. } => "judge",
             Work::Read { .. } => "read",
             Work::Grade { .. } => "grade",
             Work::Aggregate => "aggregate",

@@ -51,8 +51,10 @@ impl Graph {
                 let before = graph.needs.len();
                 graph.needs.extend(joins.iter().map(|join| join.of(cell)));
                 let lists = &graph.needs[before..];
-                // A node all of whose inputs don't exist (an arm without a server) doesn't either.
-                if !lists.is_empty() && lists.iter().all(|(_, count)| *count == 0) {
+                // A node all of whose inputs don't exist (an arm without a server) doesn't either; an
+                // answer is there without any.
+                let stands_alone = matches!(stage.work, Work::Recorded);
+                if !stands_alone && !lists.is_empty() && lists.iter().all(|(_, count)| *count == 0) {
                     graph.needs.truncate(before);
                     continue;
                 }
@@ -227,8 +229,12 @@ impl Cells {
             }
             out = longer;
         }
-        let needs_server =
-            matches!(stage.work, Work::Ingest | Work::Warmup | Work::Retrieval { .. } | Work::Read { .. });
+        // What a server published is read where there is a server.
+        let source = match (&stage.work, stage.needs.first()) {
+            (Work::Read { .. }, Some(need)) => &pipeline.stages[*need].work,
+            (work, _) => work,
+        };
+        let needs_server = matches!(source, Work::Ingest | Work::Warmup | Work::Retrieval { .. });
         let arm_place = stage.axes.iter().position(|a| pipeline.axes[*a].name == axis::ARM);
         if pipeline.exclude.is_empty() && !(needs_server && arm_place.is_some()) {
             return out;

@@ -233,7 +233,7 @@ impl RunView {
     }
 
     /// Nodes of stages of some kinds; of journals that don't tell the kinds, all.
-    fn of_kinds(&self, store: &Store, kinds: &[&str]) -> Result<Vec<RunNode>, StoreError> {
+    pub(super) fn of_kinds(&self, store: &Store, kinds: &[&str]) -> Result<Vec<RunNode>, StoreError> {
         let kind = |stage: &str| {
             let at = self.stages.iter().position(|(name, _)| name == stage)?;
             self.kinds.get(at).map(String::as_str)
@@ -394,7 +394,7 @@ impl RunView {
         Ok(json!({ "result": result, "run": run }))
     }
 
-    /// One JSON line per arm, repository, task, replicate.
+    /// One JSON line per arm, repository, task, replicate; for answers of agents one per answer.
     ///
     /// # Errors
     /// When an artifact can't be read.
@@ -439,7 +439,13 @@ impl RunView {
                 grades: grades.as_ref(),
             })
             .collect();
-        Ok(rows(&views))
+        let mut out = rows(&views);
+        self.answers(store, |answer| {
+            out.push_str(&answer.row().to_string());
+            out.push('\n');
+            Ok::<(), StoreError>(())
+        })?;
+        Ok(out)
     }
 
     /// Puts arms into manifest order: an artifact holds them by name, so that the

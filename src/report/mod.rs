@@ -9,6 +9,7 @@
 //! [`crate::grade::GateOutcome`]).
 
 mod answer;
+pub mod answers;
 pub mod assemble;
 mod markdown;
 mod page;

@@ -65,6 +65,37 @@ const COST: [(&str, &str); 7] = [
     ("index_mib", "index MiB"),
     ("calls", "calls"),
 ];
+/// Columns about answers, about what they cost, and about the use of tools.
+const ANSWERS: [(&str, &str); 11] = [
+    ("accuracy", "accuracy"),
+    ("file_accuracy", "files"),
+    ("symbol_accuracy", "symbols"),
+    ("llm_quality", "judge"),
+    ("keyword_coverage", "checks"),
+    ("citation_grounding", "grounded"),
+    ("hallucination_rate", "hallucinated"),
+    ("gold_mentioned", "gold named"),
+    ("gold_cited", "cited"),
+    ("gold_at_line", "at line"),
+    ("efficiency", "efficiency"),
+];
+const SPENT: [(&str, &str); 7] = [
+    ("tokens", "tokens"),
+    ("tokens_priced", "priced"),
+    ("cost_usd", "USD"),
+    ("wall_s", "s"),
+    ("turns", "turns"),
+    ("tool_calls", "calls"),
+    ("efficiency_billed", "eff. billed"),
+];
+const ADOPTION: [(&str, &str); 6] = [
+    ("server_used", "used at all"),
+    ("tool_fluency", "share of look-ups"),
+    ("server_calls", "its calls"),
+    ("server_failed", "of them failed"),
+    ("native_lookups", "other look-ups"),
+    ("discoverability", "discoverability"),
+];
 /// Metrics that a table of their own would only repeat.
 const ELSEWHERE: [&str; 6] = ["map", "ndcg@10", "recall@10", "precision@10", "latency_p95_s", "footprint"];
 /// How many columns of a user's own metrics stand side by side.
@@ -82,6 +113,9 @@ impl Page {
         };
         table("Quality", quality(result, &arms));
         table("Cost", cost(&arms));
+        table("Answers", columns(&arms, &ANSWERS, |value| number(value, 3)));
+        table("What answers cost", columns(&arms, &SPENT, own_number));
+        table("Adoption", columns(&arms, &ADOPTION, own_number));
         for own in own_metrics(&arms) {
             table("Own metrics", Some(own));
         }
@@ -224,6 +258,20 @@ fn cost(arms: &[Arm<'_>]) -> Option<Table> {
     Some(Table { head, rows })
 }
 
+/// Those of some columns that any arm has.
+fn columns(arms: &[Arm<'_>], of: &[(&str, &str)], show: impl Fn(Option<f64>) -> String) -> Option<Table> {
+    let shown: Vec<_> = of.iter().filter(|(metric, _)| has(arms, metric)).collect();
+    if shown.is_empty() {
+        return None;
+    }
+    let head = std::iter::once(words("arm")).chain(shown.iter().map(|(_, heading)| digits(heading))).collect();
+    let row = |arm: &Arm<'_>| {
+        let values = shown.iter().map(|(metric, _)| field(show(arm.value(metric))));
+        std::iter::once(field(arm.name())).chain(values).collect()
+    };
+    Some(Table { head, rows: arms.iter().map(row).collect() })
+}
+
 /// A number of a user's own: a count is shown as one.
 fn own_number(value: Option<f64>) -> String {
     let whole = value.is_some_and(|v| v.fract() == 0.0 && v.abs() >= 10.0);
@@ -233,7 +281,8 @@ fn own_number(value: Option<f64>) -> String {
 /// Metrics that users' commands gave, some columns at a time.
 fn own_metrics(arms: &[Arm<'_>]) -> Vec<Table> {
     let ours = |name: &str| {
-        ELSEWHERE.contains(&name) || QUALITY.iter().chain(&COST).any(|(metric, _)| *metric == name)
+        let all = QUALITY.iter().chain(&COST).chain(&ANSWERS).chain(&SPENT).chain(&ADOPTION);
+        ELSEWHERE.contains(&name) || all.map(|(metric, _)| *metric).any(|metric| metric == name)
     };
     let mut names: Vec<&String> = arms
         .iter()

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{Artifact, Failure, Input, Job, questions};
-use crate::artifact::{Grades, part};
+use crate::artifact::{CellState, Grades, part};
 use crate::digest::Digest;
+use crate::grade::grader::JUDGE;
 use crate::grade::summarise;
 use crate::grade::summary::{Cell, Composite, CustomNumber, Design, RepoFacts, Summary, Term};
 use crate::manifest::axis;
-use crate::manifest::pipeline::Effect;
+use crate::manifest::pipeline::{Effect, Kind as StageKind};
 use crate::plan::compiled::{Compiled, Stage, Work};
 use crate::plan::key::{At, Kind, NoRecipe};
 use crate::store::PartContent;
@@ -66,7 +67,7 @@ impl Kind for Aggregate {
 /// The part of a need that an aggregate reads.
 fn wanted_part(stage: &Stage) -> Option<String> {
     match &stage.work {
-        Work::Grade { .. } => Some(part::GRADES.to_owned()),
+        Work::Grade { .. } | Work::Read { of: StageKind::Judge } => Some(part::GRADES.to_owned()),
         Work::Command(command) => command.metrics.clone(),
         _ => None,
     }
@@ -142,6 +143,7 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
         needs.push((&pipeline.stages[*need], inputs));
     }
     needs.sort_by(|a, b| a.0.name.cmp(&b.0.name));
+    let mut cells = Cells::default();
     for (stage, inputs) in needs {
         match &stage.work {
             Work::Grade { graders, .. } => {
@@ -151,7 +153,13 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
                     }
                 }
                 for input in inputs {
-                    summary.cells.push(cell(job, input)?);
+                    cells.add(job, input)?;
+                }
+            }
+            Work::Read { of: StageKind::Judge } => {
+                summary.graders.push(JUDGE.to_owned());
+                for input in inputs {
+                    cells.add(job, input)?;
                 }
             }
             Work::Command(command) => {
@@ -172,22 +180,62 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
             _ => {}
         }
     }
+    summary.cells.extend(cells.all.into_values());
     let result = summarise(&summary);
     Ok(Artifact::done(vec![(part::RESULT.to_owned(), PartContent::Bytes(crate::artifact::to_json(&result)))]))
 }
 
-fn cell(job: &Job, input: &Input) -> Result<Cell, Failure> {
-    let grades: Option<Grades> = input.parts.is_some().then(|| job.json(input, part::GRADES)).transpose()?;
-    Ok(Cell {
-        arm: input.cell.get(axis::ARM).cloned(),
-        repo: input.cell.get(axis::REPO).cloned(),
-        replicate: input.cell.get(axis::REPLICATE).cloned(),
-        planned: questions(&job.pipeline, &input.cell).len() as u64,
-        command: None,
-        excluded: 0,
-        grades,
-        notes: Vec::new(),
-    })
+/// Cells by what they are about: what several stages say of one session is one cell.
+#[derive(Default)]
+struct Cells {
+    all: BTreeMap<[Option<String>; 4], Cell>,
+}
+
+impl Cells {
+    fn add(&mut self, job: &Job, input: &Input) -> Result<(), Failure> {
+        let grades: Option<Grades> = input.parts.is_some().then(|| job.json(input, part::GRADES)).transpose()?;
+        let value = |axis: &str| input.cell.get(axis).cloned();
+        let answer = job.pipeline.answer(&input.cell);
+        let of_answer = answer.is_some() || job.pipeline.scenario(&input.cell).is_some();
+        let repo = value(axis::REPO).or_else(|| answer.map(|(_, answer)| answer.repo.clone()));
+        let recorded = || answer.map(|(_, answer)| answer.replicate.to_string());
+        let replicate = value(axis::REPLICATE).or_else(recorded);
+        let unit = value(axis::ANSWER).or_else(|| of_answer.then(|| value(axis::TASK)).flatten());
+        let key = [value(axis::ARM), repo.clone(), replicate.clone(), unit];
+        let planned = if of_answer { 1 } else { questions(&job.pipeline, &input.cell).len() as u64 };
+        let cell = self.all.entry(key).or_insert_with(|| Cell {
+            arm: value(axis::ARM),
+            repo,
+            replicate,
+            planned,
+            ..Cell::default()
+        });
+        match (&mut cell.grades, grades) {
+            (Some(have), Some(more)) => merge(have, more),
+            (have @ None, more) => *have = more,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Adds what another stage says of the same tasks; the first stage that is not content with a cell says
+/// what became of it.
+fn merge(have: &mut Grades, more: Grades) {
+    for row in more.rows {
+        match have.rows.iter_mut().find(|known| known.task == row.task) {
+            Some(known) => {
+                known.values.extend(row.values);
+                known.rank = known.rank.or(row.rank);
+                if known.state == CellState::Valid && row.state != CellState::Valid {
+                    (known.state, known.codes, known.fault) = (row.state, row.codes, row.fault);
+                }
+            }
+            None => have.rows.push(row),
+        }
+    }
+    have.node.extend(more.node);
+    have.samples.extend(more.samples);
 }
 
 /// Numbers of a command's metrics part: a JSON object of names and numbers (or null).

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Artifact, Failure, Job, questions};
+use super::{Artifact, Failure, Job, answer, questions};
 use crate::artifact::{AnswerRow, IngestFacts, Timing, part};
 use crate::grade::{self, GraderDef, Inputs};
 use crate::manifest::dataset::Question;
@@ -20,6 +20,11 @@ impl Kind for Grade {
         let Work::Grade { graders, profile } = &at.stage.work else {
             return Err(NoRecipe::Impossible("this stage grades nothing".to_owned()));
         };
+        if answer::reads_answers(at.pipeline, &at.stage.needs) {
+            let read = upstream(at, StageKind::Session);
+            let read = read.ok_or_else(|| NoRecipe::Impossible("there is no answer to grade".to_owned()))?;
+            return answer::grade_recipe(at, graders, *profile, read);
+        }
         let (mut versions, mut parts, mut fields) = (Vec::new(), BTreeMap::new(), Vec::new());
         for name in graders {
             let def = definition(name).map_err(NoRecipe::Impossible)?;
@@ -55,7 +60,7 @@ impl Kind for Grade {
     }
 }
 
-fn definition(name: &str) -> Result<&'static GraderDef, String> {
+pub(super) fn definition(name: &str) -> Result<&'static GraderDef, String> {
     grade::grader(name).ok_or_else(|| format!("there is no grader `{name}`"))
 }
 
@@ -64,7 +69,7 @@ fn definition(name: &str) -> Result<&'static GraderDef, String> {
 fn rules(stage: Profile, repository: Option<&Repository>) -> Profile {
     match stage {
         Profile::Default => repository.and_then(|r| r.questions.profile).unwrap_or_default(),
-        named @ Profile::RagBench => named,
+        named => named,
     }
 }
 
@@ -102,6 +107,9 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
         })
     };
     let session = of(StageKind::Session);
+    if answer::reads_answers(&job.pipeline, &job.stage().needs) {
+        return answer::grade(job, graders, *profile, session.ok_or_else(answer::nothing)?);
+    }
     let rows: Option<Vec<AnswerRow>> = session.map(|input| job.lines(input, part::RESULTS)).transpose()?;
     let timing: Option<Timing> = session.map(|input| job.json(input, part::TIMING)).transpose()?;
     let ingest: Option<IngestFacts> =

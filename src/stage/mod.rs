@@ -4,14 +4,17 @@
 //! nothing of other nodes, of scheduling or of reports.
 
 mod aggregate;
+mod answer;
 pub(crate) mod ask;
 mod command;
 mod grade;
 pub mod identity;
 mod ingest;
+mod judged;
 mod place;
 mod raw;
 mod read;
+pub mod recorded;
 mod server;
 mod session;
 mod warmup;
@@ -191,6 +194,8 @@ pub fn kind(work: &Work) -> &'static dyn Kind {
         Work::Ingest => &ingest::Ingest,
         Work::Warmup => &warmup::Warmup,
         Work::Retrieval { .. } => &session::Retrieval,
+        Work::Recorded => &recorded::Session,
+        Work::Replies { .. } => &recorded::Replies,
         Work::Read { .. } => &read::Read,
         Work::Grade { .. } => &grade::Grade,
         Work::Aggregate => &aggregate::Aggregate,
@@ -209,6 +214,8 @@ pub async fn run(job: Arc<Job>) -> Result<Artifact, Failure> {
         Work::Warmup => warmup::run(&job).await,
         Work::Retrieval { .. } => session::run(&job).await,
         Work::Command(_) => command::run(&job).await,
+        Work::Recorded => blocking(job, recorded::run).await,
+        Work::Replies { .. } => blocking(job, recorded::run_replies).await,
         Work::Read { .. } => blocking(job, read::run).await,
         Work::Grade { .. } => blocking(job, grade::run).await,
         Work::Aggregate => blocking(job, aggregate::run).await,

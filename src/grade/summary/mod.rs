@@ -16,13 +16,13 @@ use crate::artifact::{CellState, Fault, Grades};
 use crate::manifest::dataset::Exposure;
 
 use super::grader::grader;
-use super::metric::{Layer, MetricDef, metric, metrics};
+use super::metric::{Layer, MetricDef, Pool, metric, metrics};
 use pool::{Arm, Row};
 
 pub use stable::stable;
 
-/// Composite that ranks arms where a pipeline declares it; else its first one does.
-const HEADLINE: &str = "retrieval";
+/// Composites that rank arms where a pipeline declares them, the first of these; else its first one does.
+const HEADLINES: [&str; 2] = ["retrieval", "fairness"];
 
 /// Everything that a result is made of.
 #[derive(Clone, Debug, Default)]
@@ -151,7 +151,7 @@ pub fn summarise(input: &Summary) -> Value {
     } else {
         input.arms.iter().map(|name| Arm::new(Some(name), input)).collect()
     };
-    let defs = produced(input);
+    let defs: Vec<_> = produced(input).into_iter().filter(|def| applies(def, &arms, input)).collect();
     let mut totals = Counts::default();
     let mut entries = Vec::new();
     for arm in &arms {
@@ -159,10 +159,10 @@ pub fn summarise(input: &Summary) -> Value {
         totals.add(counts);
         entries.push(entry(arm, input, &defs, counts));
     }
-    let ranked_by = input
-        .composites
+    let named = |name: &&str| input.composites.iter().find(|c| c.name == **name);
+    let ranked_by = HEADLINES
         .iter()
-        .find(|c| c.name == HEADLINE)
+        .find_map(|name| named(&name))
         .or_else(|| input.composites.first())
         .map(|c| c.name.as_str());
     json!({
@@ -185,6 +185,14 @@ fn produced(input: &Summary) -> Vec<&'static MetricDef> {
     let named: Vec<&str> =
         input.graders.iter().filter_map(|g| grader(g)).flat_map(|g| g.metrics.iter().copied()).collect();
     metrics().iter().filter(|m| named.contains(&m.name)).collect()
+}
+
+/// Whether a metric of answers says anything here: some row has it, or a composite weighs it.
+fn applies(def: &MetricDef, arms: &[Arm<'_>], input: &Summary) -> bool {
+    let Pool::Mean(column) = def.pool else { return true };
+    def.layer == Layer::Retrieval
+        || arms.iter().flat_map(Arm::rows).any(|row| row.grade.values.contains_key(column))
+        || input.composites.iter().flat_map(|c| &c.terms).any(|term| term.metric == def.name)
 }
 
 /// One arm of the result.

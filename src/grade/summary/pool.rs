@@ -12,6 +12,8 @@ use super::{Cell, CustomNumber, Summary};
 
 /// Fewest questions of which an interval is given.
 const FEWEST: usize = 5;
+/// Why a column has no number although its cells have it.
+const NO_CALL: &str = "no call succeeded";
 /// Level of descriptive intervals.
 const LEVEL: f64 = 0.95;
 
@@ -126,6 +128,9 @@ impl<'a> Arm<'a> {
                 sum
             }
         };
+        if def.layer != Layer::Retrieval && out.why.as_deref() == Some(NO_CALL) {
+            out.why = Some("no answer could be scored".to_owned());
+        }
         def.name.clone_into(&mut out.name);
         out.layer = def.layer;
         out.measured = def.measured;
@@ -218,7 +223,7 @@ impl<'a> Arm<'a> {
         let why = if self.rows().next().is_none() {
             "no cell has an answer"
         } else if out.unscored > 0 {
-            "no call succeeded"
+            NO_CALL
         } else {
             "no cell has a value to count"
         };

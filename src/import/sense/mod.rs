@@ -5,6 +5,7 @@
 //! texts are not trimmed, the names of check types stay beside ours, and every
 //! check reads the whole answer, as it does there.
 
+pub mod runs;
 pub mod scenario;
 
 /// A file of theirs as one of ours.

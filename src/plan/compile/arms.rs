@@ -2,6 +2,7 @@
 
 use super::data::Data;
 use super::params::Params;
+use super::recordings::Answers;
 use super::texts::{self, Placed};
 use super::{Cx, short};
 use crate::diag::{Diagnostic, Place, nearest};
@@ -41,6 +42,26 @@ impl Arms {
     /// Whether all arms could be made.
     pub(super) fn complete(&self) -> bool {
         !self.unsure && self.failed.is_empty()
+    }
+
+    /// Adds the arms that recorded answers name and the pipeline doesn't declare.
+    pub(super) fn add_recorded(&mut self, cx: &Cx<'_>, answers: &Answers) {
+        let place = cx.at(&KeyPath::of(&["recordings"]));
+        self.unsure |= answers.unsure;
+        self.declared |= answers.declared;
+        for name in answers.arms() {
+            if self.all.iter().all(|arm| arm.name != name) && !self.failed.iter().any(|failed| failed == name) {
+                self.all.push(Arm {
+                    name: name.to_owned(),
+                    server: None,
+                    preset_dir: None,
+                    start: pipeline::Start::default(),
+                    draw: None,
+                    recorded: true,
+                });
+                self.places.push(place.clone());
+            }
+        }
     }
 
     /// Whether which arms there are depends on what `--set` gave.
@@ -149,7 +170,7 @@ fn one(
         return;
     }
     let (server, preset_dir) = preset.map_or((None, None), |preset| (Some(preset.server), preset.dir));
-    out.all.push(Arm { name, server, preset_dir, start: arm.start, draw });
+    out.all.push(Arm { name, server, preset_dir, start: arm.start, draw, recorded: false });
     out.places.push(place);
 }
 

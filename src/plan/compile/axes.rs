@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::arms::Arms;
 use super::data::{AXIS, Data};
 use super::params::Params;
+use super::recordings::Answers;
 use super::texts::{self, Placed};
 use super::{Cx, Unknown, short};
 use crate::diag::{Diagnostic, Place, names, nearest};
 use crate::digest::Digest;
-use crate::manifest::axis::{ARM, REPO};
+use crate::manifest::axis::{ANSWER, ARM, REPO};
 use crate::manifest::dataset::{Question, QuestionSet};
 use crate::manifest::path::KeyPath;
-use crate::manifest::pipeline::{Axis as Wire, Questions};
+use crate::manifest::pipeline::{Axis as Wire, Questions, Recorded, Scenarios};
 use crate::manifest::templated::{OneOrMany, Templated};
 use crate::plan::compiled::{Axis, AxisValue};
 use crate::plan::template::{self, Reference};
@@ -52,9 +53,15 @@ impl Axes {
 }
 
 /// Finds the values of every axis.
-pub(super) fn read(cx: &mut Cx<'_>, params: &Params, data: Data, arms: &Arms) -> (Axes, Data) {
+pub(super) fn read(
+    cx: &mut Cx<'_>,
+    params: &Params,
+    data: Data,
+    arms: &Arms,
+    answers: &mut Answers,
+) -> (Axes, Data) {
     let declared: Vec<String> = cx.declared("axes").into_iter().filter(|name| name != "exclude").collect();
-    let mut reader = Reader { params, arms, data, out: Axes { declared, ..Axes::default() } };
+    let mut reader = Reader { params, arms, data, answers, out: Axes { declared, ..Axes::default() } };
     for (name, axis) in cx.pipeline.axes.axes.clone() {
         let path = KeyPath::of(&["axes", &name]);
         if RESERVED.contains(&name.as_str()) {
@@ -76,6 +83,7 @@ struct Reader<'a> {
     params: &'a Params,
     arms: &'a Arms,
     data: Data,
+    answers: &'a mut Answers,
     out: Axes,
 }
 
@@ -88,6 +96,8 @@ impl Reader<'_> {
                 .map(|count| (1..=count).map(|n| plain(n.to_string())).collect()),
             Wire::Values(list) => self.values(cx, name, list, path),
             Wire::Questions(questions) => self.questions(cx, name, questions, path, &mut of),
+            Wire::Scenarios(scenarios) => self.scenarios(cx, name, scenarios, path, &mut of),
+            Wire::Recorded(recorded) => self.recorded(cx, name, recorded, path, &mut of),
         };
         let sure = values.is_some() && (name != ARM || self.arms.complete());
         let values: Vec<AxisValue> = values.unwrap_or_default();
@@ -145,15 +155,9 @@ impl Reader<'_> {
 
     fn one_value(&mut self, cx: &mut Cx<'_>, axis: &str, value: &Placed, arms: &[String]) -> bool {
         let text = &value.text;
-        let odd = |c: char| c.is_control() || c.is_whitespace() || ",[]={}\"'\\*".contains(c);
-        if text.is_empty() || text.len() > 200 || text.contains(odd) {
-            let help = "values stand in the names of nodes, so they have no spaces and none of , [ ] = { } * and quotes";
-            cx.error(
-                "bad-value",
-                format!("`{}` can't be a value of the axis `{axis}`", short(text)),
-                value.place(cx),
-                help,
-            );
+        if is_odd(text) {
+            let message = format!("`{}` can't be a value of the axis `{axis}`", short(text));
+            cx.error("bad-value", message, value.place(cx), ODD_HELP);
             return false;
         }
         if axis == ARM && !arms.contains(text) && !self.arms.unsure {
@@ -183,7 +187,7 @@ impl Reader<'_> {
             None => Some(None),
             Some(sample) => texts::count(cx, self.params, sample, &path.key("sample"), (1, MOST)).map(Some),
         };
-        let (repos, parent) = self.repos_of(cx, name, &wire.questions, &at)?;
+        let (repos, parent) = self.repos_of(cx, name, ("questions", &wire.questions), &at)?;
         *of = parent;
         let (keep, sample) = (keep?, sample?);
         let mut out = Vec::new();
@@ -216,7 +220,7 @@ impl Reader<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         name: &str,
-        text: &str,
+        (key, text): (&str, &str),
         path: &KeyPath,
     ) -> Option<(Vec<Named>, Option<usize>)> {
         let place = cx.at(path);
@@ -226,32 +230,22 @@ impl Reader<'_> {
             let others = template::references(text).unwrap_or_default();
             if let Some(Reference::Name(axis)) = others.iter().find(|r| matches!(r, Reference::Name(_))) {
                 let help = format!("write `{{{{ {axis} }}}}` alone, or the name of a repository");
-                cx.error("bad-template", "the template of `questions` is more than one axis", place, help);
+                let message = format!("the template of `{key}` is more than one axis");
+                cx.error("bad-template", message, place, help);
                 return None;
             }
             let repo = texts::text(cx, self.params, None, text, path)?;
             self.out.places.insert(repo.clone(), place.clone());
             return Some((vec![(repo, place)], None));
         };
-        let Some(index) = self.out.index(parent) else {
-            if self.out.declared.iter().any(|d| d == parent) {
-                if cx.pipeline.axes.axes.contains_key(parent) {
-                    let message = format!("the axis `{name}` depends on `{parent}`, which stands below it");
-                    cx.error("axis-order", message, place, format!("move `{parent}` above `{name}`"));
-                }
-            } else {
-                let declared = self.out.declared.clone();
-                cx.unknown(&AXIS, parent, &declared, place);
-            }
-            return None;
-        };
+        let index = self.above(cx, name, parent, &place)?;
         if parent != REPO {
             let message = format!("the axis `{parent}` holds no repositories");
             cx.error(
                 "bad-axis",
                 message,
                 place,
-                format!("questions come from the axis `{REPO}`, or from one repository by name"),
+                format!("{key} come from the axis `{REPO}`, or from one repository by name"),
             );
             return None;
         }
@@ -263,6 +257,99 @@ impl Reader<'_> {
             (v.text.clone(), self.out.places.get(&v.text).cloned().unwrap_or_else(|| place.clone()))
         };
         Some((values.iter().map(placed).collect(), Some(index)))
+    }
+
+    /// The index of the axis that another depends on.
+    fn above(&self, cx: &mut Cx<'_>, name: &str, parent: &str, place: &Place) -> Option<usize> {
+        let index = self.out.index(parent);
+        if index.is_some() {
+            return index;
+        }
+        if !self.out.declared.iter().any(|d| d == parent) {
+            let declared = self.out.declared.clone();
+            cx.unknown(&AXIS, parent, &declared, place.clone());
+        } else if cx.pipeline.axes.axes.contains_key(parent) {
+            let message = format!("the axis `{name}` depends on `{parent}`, which stands below it");
+            cx.error("axis-order", message, place.clone(), format!("move `{parent}` above `{name}`"));
+        }
+        None
+    }
+
+    fn scenarios(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &str,
+        wire: &Scenarios,
+        path: &KeyPath,
+        of: &mut Option<usize>,
+    ) -> Option<Vec<AxisValue>> {
+        let (repos, parent) = self.repos_of(cx, name, ("scenarios", &wire.scenarios), &path.key("scenarios"))?;
+        *of = parent;
+        let known: Vec<String> = cx.project.names_in("scenarios", &[]).into_iter().collect();
+        for (at, wanted) in wire.only.iter().enumerate() {
+            if !known.contains(wanted) {
+                let what = Unknown {
+                    code: "unknown-scenario",
+                    noun: "scenario",
+                    table: None,
+                    none: "write scenarios/NAME.toml",
+                };
+                cx.unknown(&what, wanted, &known, cx.at(&path.key("only").index(at)));
+                return None;
+            }
+        }
+        let picked: Vec<&String> = known.iter().filter(|k| wire.only.is_empty() || wire.only.contains(k)).collect();
+        let mut out = Vec::new();
+        let mut sound = true;
+        for (index, (repo, place)) in repos.iter().enumerate() {
+            sound &= self.data.repository(cx, repo, place).is_some();
+            let before = out.len();
+            for scenario in &picked {
+                let found = self.answers.scenario(cx, &format!("scenarios/{scenario}.toml"));
+                if found.is_some_and(|found| found.task.repo == *repo) {
+                    out.push(AxisValue { text: (*scenario).clone(), parent: parent.map(|_| index) });
+                }
+            }
+            if out.len() == before {
+                let message = format!("the axis `{name}` takes no scenario of `{repo}`");
+                cx.warning("no-scenarios", message, cx.at(path), "write scenarios/NAME.toml with that `repo`");
+            }
+        }
+        sound.then_some(out)
+    }
+
+    fn recorded(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &str,
+        wire: &Recorded,
+        path: &KeyPath,
+        of: &mut Option<usize>,
+    ) -> Option<Vec<AxisValue>> {
+        let place = cx.at(&path.key("recorded"));
+        if template::lone(&wire.recorded) != Some(ARM) || name != ANSWER {
+            let help = format!("write `{ANSWER} = {{ recorded = \"{{{{ {ARM} }}}}\" }}`, below the axis `{ARM}`");
+            cx.error("bad-axis", "recorded answers are those of each arm", place, help);
+            return None;
+        }
+        let index = self.above(cx, name, ARM, &place)?;
+        *of = Some(index);
+        if !self.answers.declared && !self.answers.unsure {
+            let help = "name them: `recordings = [\"recordings/NAME.toml\"]`";
+            cx.error("no-recording", "the pipeline takes no recordings", place, help);
+            return None;
+        }
+        let mut out = Vec::new();
+        for (parent, arm) in self.out.all[index].values.iter().enumerate() {
+            let ids = self.answers.of_arm(&arm.text);
+            out.extend(ids.map(|id| AxisValue { text: id.to_owned(), parent: Some(parent) }));
+        }
+        if let Some(value) = out.iter().find(|value| is_odd(&value.text)) {
+            let message = format!("`{}` can't be the id of an answer", short(&value.text));
+            cx.error("bad-value", message, place, ODD_HELP);
+            return None;
+        }
+        (!self.answers.unsure).then_some(out)
     }
 
     /// Arms without an axis.
@@ -292,6 +379,15 @@ impl Reader<'_> {
         }
     }
 }
+
+/// Whether a text can't stand in the name of a node.
+fn is_odd(text: &str) -> bool {
+    let odd = |c: char| c.is_control() || c.is_whitespace() || ",[]={}\"'\\*".contains(c);
+    text.is_empty() || text.len() > 200 || text.contains(odd)
+}
+
+const ODD_HELP: &str =
+    "values stand in the names of nodes, so they have no spaces and none of , [ ] = { } * and quotes";
 
 fn plain(text: String) -> AxisValue {
     AxisValue { text, parent: None }

@@ -93,6 +93,11 @@ fn depends_on_set(cx: &Cx<'_>, params: &Params, axis: &str) -> bool {
         Some(Wire::Arms) => Arms::changed(cx, params),
         Some(Wire::Values(values)) => list(values),
         Some(Wire::Count(count)) => number(count),
+        Some(Wire::Recorded(_)) => params.is_set("recordings") || Arms::changed(cx, params),
+        Some(Wire::Scenarios(scenarios)) => {
+            let parent = crate::plan::template::lone(&scenarios.scenarios).unwrap_or_default();
+            params.changed(&scenarios.scenarios) || (parent != axis && depends_on_set(cx, params, parent))
+        }
         Some(Wire::Questions(questions)) => {
             let parent = crate::plan::template::lone(&questions.questions).unwrap_or_default();
             params.is_set(super::params::DATASETS)

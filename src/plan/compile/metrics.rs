@@ -17,6 +17,9 @@ const TOLERANCE: f64 = 1e-9;
 /// Layers that may not be folded into one another.
 const APART: [&str; 2] = ["fairness", "adoption"];
 
+/// Under this name the catalog lists what judge stages make.
+pub(super) const JUDGE: &str = "judge";
+
 /// How an unknown arm is reported.
 pub(super) const ARM_NAME: Unknown<'static> =
     Unknown { code: "unknown-arm", noun: "arm", table: Some("arm"), none: "declare arms as `[arm.NAME]`" };
@@ -44,7 +47,12 @@ impl Produced {
         }
         metrics.extend(stages.command_metrics.named.iter().map(|name| (name.clone(), None)));
         for draft in &stages.all {
-            let Work::Grade { graders, .. } = &draft.stage.work else { continue };
+            let judge = [JUDGE.to_owned()];
+            let graders = match &draft.stage.work {
+                Work::Grade { graders, .. } => graders.as_slice(),
+                Work::Replies { .. } => &judge,
+                _ => continue,
+            };
             for grader in graders {
                 match cx.request.catalog.graders.get(grader) {
                     Some(made) => {
@@ -207,6 +215,9 @@ fn unknown_metric(
     let grader =
         cx.request.catalog.graders.iter().find(|(_, made)| made.iter().any(|(name, _)| name == metric));
     let help = match (grader, near) {
+        (Some((grader, _)), _) if grader == JUDGE => {
+            "a judge makes it: add a stage of kind `judge`, and name it in the aggregate's `needs`".to_owned()
+        }
         (Some((grader, _)), _) => format!("the grader `{grader}` makes it: add it to a grade stage"),
         (None, Some(near)) => {
             format!("did you mean `{near}`? the pipeline makes {}", names(known.iter().copied(), 32))

@@ -13,6 +13,7 @@ mod exclude;
 mod metrics;
 mod needs;
 mod params;
+mod recordings;
 mod rules;
 mod sets;
 mod stages;
@@ -20,6 +21,8 @@ mod texts;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+use indexmap::IndexMap;
 
 use crate::diag::{self, Diagnostic, Place, names, nearest};
 use crate::manifest::load;
@@ -86,14 +89,19 @@ fn build(cx: &mut Cx<'_>) -> Option<Compiled> {
     let sets = sets::Sets::read(cx);
     let params = params::Params::read(cx, sets);
     let data = data::Data::open(cx, &params);
-    let arms = arms::read(cx, &params, &data);
-    let (axes, data) = axes::read(cx, &params, data, &arms);
+    let mut arms = arms::read(cx, &params, &data);
+    let mut answers = recordings::read(cx, &params);
+    arms.add_recorded(cx, &answers);
+    let (axes, data) = axes::read(cx, &params, data, &arms, &mut answers);
     let stages = stages::read(cx, &params, &axes, &arms);
     let produced = metrics::Produced::of(cx, &stages);
     let composites = metrics::composites(cx, &produced, &stages);
     let gates = metrics::gates(cx, &params, &arms, &produced, &stages);
     let exclude = exclude::read(cx, &params, &axes);
-    let repos = data.finish(cx, &axes, &stages);
+    let mut repos = IndexMap::new();
+    let mut data = data;
+    let (answers, scenarios) = answers.finish(cx, &params, &mut data, &mut repos);
+    repos.extend(data.finish(cx, &axes, &stages));
     params.report_unused(cx);
     let pipeline = &cx.pipeline;
     Some(Compiled {
@@ -114,6 +122,8 @@ fn build(cx: &mut Cx<'_>) -> Option<Compiled> {
         composites,
         gates,
         repos,
+        answers,
+        scenarios,
         root: cx.project.root.clone(),
         path: cx.document.file().path.to_string(),
     })

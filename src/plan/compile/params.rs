@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
+use super::recordings::CHECKOUTS;
 use super::sets::{Set, Sets};
 use super::{Cx, Unknown, short};
 use crate::diag::{Diagnostic, Place, names, nearest};
@@ -312,7 +313,7 @@ impl Params {
         for name in &self.declared {
             // As written: a template in a faulty part of the file is a use as well.
             let used = self.meant.borrow().contains(name) || cx.document.mentions(&format!("params.{name}"));
-            if !used && name != DATASETS {
+            if !used && name != DATASETS && name != CHECKOUTS {
                 let place = cx.key(&KeyPath::of(&["params", name]));
                 let help = format!("use it as `{{{{ params.{name} }}}}`, or take it out");
                 cx.warning("unused-param", format!("nothing uses the parameter `{name}`"), place, help);

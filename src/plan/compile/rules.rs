@@ -5,7 +5,7 @@ use super::arms::Arms;
 use super::axes::Axes;
 use super::stages::{Draft, Stages};
 use crate::diag::{Diagnostic, Place};
-use crate::manifest::axis::{ARM, REPO, TASK};
+use crate::manifest::axis::{ANSWER, ARM, REPLICATE, REPO, TASK};
 use crate::manifest::path::KeyPath;
 use crate::manifest::pipeline::Kind;
 use crate::plan::compiled::Work;
@@ -22,9 +22,24 @@ pub(super) fn check(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, 
             &[Kind::Session, Kind::Ingest, Kind::Warmup],
             "needs a session, and may need its ingest and warmup",
         ),
-        Kind::Aggregate => (&[Kind::Grade, Kind::Command], "needs grade stages, or commands with `metrics`"),
+        Kind::Judge => (&[Kind::Session], "needs a session"),
+        Kind::Aggregate => (
+            &[Kind::Grade, Kind::Judge, Kind::Command],
+            "needs grade and judge stages, or commands with `metrics`",
+        ),
         Kind::Command => {
-            (&[Kind::Ingest, Kind::Warmup, Kind::Session, Kind::Grade, Kind::Aggregate, Kind::Command], "")
+            (
+                &[
+                    Kind::Ingest,
+                    Kind::Warmup,
+                    Kind::Session,
+                    Kind::Grade,
+                    Kind::Judge,
+                    Kind::Aggregate,
+                    Kind::Command,
+                ],
+                "",
+            )
         }
     };
     let article = if matches!(draft.kind, Kind::Ingest | Kind::Aggregate) { "an" } else { "a" };
@@ -58,6 +73,10 @@ pub(super) fn check(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, 
     }
     match draft.kind {
         Kind::Ingest => runs_over(cx, draft, &path, axes, &[REPO, ARM]),
+        Kind::Session if matches!(draft.stage.work, Work::Recorded) => {
+            recorded(cx, draft, &path, axes);
+            gathers(cx, stages, draft, &path, axes);
+        }
         Kind::Warmup | Kind::Session => {
             runs_over(cx, draft, &path, axes, &[REPO, ARM]);
             let ingests = of_kind(stages, at, Kind::Ingest);
@@ -77,10 +96,9 @@ pub(super) fn check(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, 
                 session(cx, draft, &path, axes, arms);
             }
         }
-        Kind::Grade => {
+        Kind::Grade | Kind::Judge => {
             if of_kind(stages, at, Kind::Session).is_empty() {
-                let message =
-                    format!("the grade stage `{name}` needs no session, so it has nothing to score");
+                let message = format!("the {kind} stage `{name}` needs no session, so it has nothing to score");
                 let place =
                     if cx.has(&path.key("needs")) { cx.at(&path.key("needs")) } else { cx.table(&path) };
                 cx.error("no-session", message, place, "name a session in `needs`");
@@ -96,7 +114,7 @@ pub(super) fn check(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, 
                     "missing-key",
                     message,
                     place,
-                    "add `needs = [...]`: grade stages, or commands with `metrics`",
+                    "add `needs = [...]`: grade and judge stages, or commands with `metrics`",
                 );
             }
         }
@@ -130,6 +148,21 @@ fn session(cx: &mut Cx<'_>, draft: &Draft, path: &KeyPath, axes: &Axes, arms: &A
             let error = error.at(cx.at(&path.key("driver")), "this session");
             cx.found.push(error.help("give the arm a `server`, e.g. the preset `grep`"));
         }
+    }
+}
+
+/// A recorded session takes one answer: that of its `answer`, or of its arm, task and replicate.
+fn recorded(cx: &mut Cx<'_>, draft: &Draft, path: &KeyPath, axes: &Axes) {
+    let runs = |axis: &str| axes.index(axis).is_some_and(|index| draft.stage.axes.contains(&index));
+    if !runs(ANSWER) && !(runs(ARM) && runs(TASK)) {
+        let place = if cx.has(&path.key("over")) { cx.at(&path.key("over")) } else { cx.table(path) };
+        let message = format!("the recorded session `{}` doesn't say which answer it takes", draft.stage.name);
+        let help = format!("run it over `{ARM}` and `{ANSWER}`, or over `{ARM}`, `{TASK}` and `{REPLICATE}`");
+        cx.error("missing-axis", message, place, help);
+    }
+    if !cx.has(&KeyPath::of(&["recordings"])) {
+        let help = "name them above the axes: `recordings = [\"recordings/NAME.toml\"]`";
+        cx.error("no-recording", "the pipeline takes no recordings", cx.at(&path.key("driver")), help);
     }
 }
 
@@ -228,6 +261,7 @@ fn kind_word(kind: Kind) -> &'static str {
         Kind::Warmup => "warmup",
         Kind::Session => "session",
         Kind::Grade => "grade",
+        Kind::Judge => "judge",
         Kind::Aggregate => "aggregate",
         Kind::Command => "command",
     }

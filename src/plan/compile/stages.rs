@@ -6,13 +6,14 @@ use super::arms::Arms;
 use super::axes::Axes;
 use super::commands::{self, Outputs};
 use super::data::AXIS;
+use super::metrics::JUDGE;
 use super::needs::Graph;
 use super::params::Params;
 use super::rules;
 use super::{Cx, Unknown, texts};
 use crate::diag::{Diagnostic, nearest};
 use crate::manifest::path::KeyPath;
-use crate::manifest::pipeline::{self, Effect, Kind, Profile};
+use crate::manifest::pipeline::{self, Driver, Effect, Kind, Profile};
 use crate::manifest::templated::Templated;
 use crate::plan::compiled::{Stage, Work};
 
@@ -52,8 +53,10 @@ pub(super) fn read(cx: &mut Cx<'_>, params: &Params, axes: &Axes, arms: &Arms) -
         let work = work(cx, params, name, wire);
         let unsure = graph.unsure[at] || work.is_none();
         let effect = match wire.kind {
+            // What exists already is only taken.
+            Kind::Session if wire.driver == Some(Driver::Recorded) => Effect::Pure,
             Kind::Ingest | Kind::Warmup | Kind::Session => Effect::Measured,
-            Kind::Grade | Kind::Aggregate => Effect::Pure,
+            Kind::Grade | Kind::Judge | Kind::Aggregate => Effect::Pure,
             Kind::Command => wire.effect.unwrap_or(Effect::Pure),
         };
         let stage = Stage {
@@ -96,6 +99,14 @@ fn work(cx: &mut Cx<'_>, params: &Params, name: &str, wire: &pipeline::Stage) ->
     Some(match wire.kind {
         Kind::Ingest => Work::Ingest,
         Kind::Warmup => Work::Warmup,
+        Kind::Session if wire.driver == Some(Driver::Recorded) => {
+            if cx.has(&path.key("top")) {
+                let help = "leave it out: a recorded session asks nothing";
+                cx.error("misplaced-key", "`top` belongs to the driver `retrieval`", cx.key(&path.key("top")), help);
+            }
+            Work::Recorded
+        }
+        Kind::Judge => Work::Replies { profile: profile_of(cx, params, wire, &path)? },
         Kind::Session => {
             let top = match &wire.top {
                 None => TOP,
@@ -105,11 +116,7 @@ fn work(cx: &mut Cx<'_>, params: &Params, name: &str, wire: &pipeline::Stage) ->
         }
         Kind::Grade => {
             graders(cx, &wire.graders, &path.key("graders"));
-            let profile = match &wire.profile {
-                None => Profile::Default,
-                Some(Templated::Value(profile)) => *profile,
-                Some(Templated::Template(text)) => profile(cx, params, text, &path.key("profile"))?,
-            };
+            let profile = profile_of(cx, params, wire, &path)?;
             Work::Grade { graders: wire.graders.clone(), profile }
         }
         // A command is read once the axes of the stage are known.
@@ -118,7 +125,8 @@ fn work(cx: &mut Cx<'_>, params: &Params, name: &str, wire: &pipeline::Stage) ->
 }
 
 fn graders(cx: &mut Cx<'_>, names: &[String], path: &KeyPath) {
-    let known: Vec<String> = cx.request.catalog.graders.keys().cloned().collect();
+    let known: Vec<String> =
+        cx.request.catalog.graders.keys().filter(|name| *name != JUDGE).cloned().collect();
     for (at, name) in names.iter().enumerate() {
         let place = cx.at(&path.index(at));
         if !known.contains(name) {
@@ -132,12 +140,20 @@ fn graders(cx: &mut Cx<'_>, names: &[String], path: &KeyPath) {
     }
 }
 
+fn profile_of(cx: &mut Cx<'_>, params: &Params, wire: &pipeline::Stage, path: &KeyPath) -> Option<Profile> {
+    match &wire.profile {
+        None => Some(Profile::Default),
+        Some(Templated::Value(profile)) => Some(*profile),
+        Some(Templated::Template(text)) => profile(cx, params, text, &path.key("profile")),
+    }
+}
+
 fn profile(cx: &mut Cx<'_>, params: &Params, text: &str, path: &KeyPath) -> Option<Profile> {
     let place = cx.at(path);
     let value = texts::value(cx, params, None, text, &place)?;
     let profile = serde_json::from_value(value.clone()).ok();
     if profile.is_none() {
-        texts::wrong(cx, params, text, path, &value, "`default` or `rag-bench`");
+        texts::wrong(cx, params, text, path, &value, "`default`, `rag-bench` or `sense`");
     }
     profile
 }
@@ -299,12 +315,14 @@ impl Stages {
         let mut drafts: Vec<Option<Draft>> = self.all.into_iter().map(Some).collect();
         for at in order {
             let Some(Draft { kind, mut stage, .. }) = drafts[at].take() else { continue };
+            // Servers start from the raw artifact; judges read answers.
             let starts = matches!(kind, Kind::Ingest | Kind::Warmup | Kind::Session);
+            let is_raw = starts || kind == Kind::Judge;
             let map = if starts { &raw } else { &derived };
             stage.needs = stage.needs.iter().map(|need| map[*need]).collect();
             raw[at] = out.len();
             derived[at] = out.len();
-            let read = starts.then(|| Stage {
+            let read = is_raw.then(|| Stage {
                 name: format!("{}.read", stage.name),
                 work: Work::Read { of: kind },
                 needs: vec![out.len()],

@@ -1,6 +1,10 @@
 //! `import`: other benchmarks' files into ours.
 
+mod sense;
+
 use serde_json::json;
+
+pub(super) use self::sense::sense;
 
 use super::args;
 use super::context;

@@ -1,0 +1,160 @@
+//! Whether an answer to a question names the expected files and symbols.
+
+use super::checks::find;
+use super::cost::as_f64;
+use crate::artifact::Item;
+use crate::manifest::dataset::Question;
+use crate::manifest::pipeline::Profile;
+
+/// Names of files that stand in too many folders to tell anything, by the rules of rag-bench.
+const GENERIC: [&str; 16] = [
+    "index.js", "index.ts", "index.py", "utils.js", "utils.py", "app.py", "app.js", "main.py", "main.js", "base.py",
+    "__init__.py", "mod.rs", "lib.rs", "setup.py", "config.py", "types.ts",
+];
+
+/// Items, and the columns `accuracy`, `file_accuracy`, `symbol_accuracy` and, by the default rules,
+/// `file_precision`.
+pub(super) fn grade(question: &Question, text: &str, profile: Profile) -> (Vec<Item>, Vec<(&'static str, Option<f64>)>) {
+    let rag = profile == Profile::RagBench;
+    let normal = text.replace('\\', "/").to_lowercase();
+    let file_hit = |file: &str| if rag { rag_file(file, &normal) } else { has_path(text, file) };
+    let symbol_hit = |symbol: &str| if rag { rag_symbol(symbol, text) } else { !find_cased(text, symbol).is_empty() };
+    let mut items = Vec::new();
+    let mut item = |id: String, hit: bool, spans: Vec<std::ops::Range<usize>>| {
+        items.push(Item {
+            grader: "accuracy".to_owned(),
+            id,
+            step: None,
+            hit: Some(hit),
+            spans: spans.into_iter().map(|span| (span.start as u64, span.end as u64)).collect(),
+            note: String::new(),
+        });
+        hit
+    };
+    let mut files = false;
+    for file in &question.files {
+        files |= item(format!("file {file}"), file_hit(file), find(text, file, false));
+    }
+    let mut symbols = false;
+    for symbol in &question.symbols {
+        symbols |= item(format!("symbol {symbol}"), symbol_hit(symbol), find_cased(text, symbol));
+    }
+    let files = question.files.is_empty() || files;
+    let symbols = question.symbols.is_empty() || symbols;
+    let share = |hit: bool| Some(if hit { 1.0 } else { 0.0 });
+    let mut columns = vec![
+        ("accuracy", share(files && symbols)),
+        ("file_accuracy", share(files)),
+        ("symbol_accuracy", share(symbols)),
+    ];
+    if !rag {
+        columns.push(("file_precision", precision(question, text)));
+    }
+    (items, columns)
+}
+
+/// The last two components as plain text anywhere, or, for a telling name, name and folder
+/// each anywhere.
+fn rag_file(file: &str, normal: &str) -> bool {
+    let file = file.replace('\\', "/").to_lowercase();
+    let parts: Vec<&str> = file.trim_matches('/').split('/').collect();
+    let tail = parts[parts.len().saturating_sub(2)..].join("/");
+    if normal.contains(&tail) {
+        return true;
+    }
+    match parts.as_slice() {
+        [.., folder, name] => !GENERIC.contains(name) && normal.contains(name) && normal.contains(folder),
+        _ => false,
+    }
+}
+
+fn rag_symbol(symbol: &str, text: &str) -> bool {
+    regex::RegexBuilder::new(&format!(r"\b{}\b", regex::escape(symbol))).build().is_ok_and(|r| r.is_match(text))
+}
+
+/// A symbol as a word of its own, by case.
+fn find_cased(text: &str, symbol: &str) -> Vec<std::ops::Range<usize>> {
+    find(text, symbol, true).into_iter().filter(|place| text[place.clone()] == *symbol).collect()
+}
+
+/// Paths that a text names: runs of the characters of paths that end in a name with a dot.
+fn paths(text: &str) -> impl Iterator<Item = &str> {
+    let is_path = |c: char| c.is_alphanumeric() || "_-./\\@+".contains(c);
+    text.split(move |c| !is_path(c))
+        .map(|word| word.trim_end_matches(['.', '/', '\\']).trim_start_matches("./"))
+        .filter(|word| word.rsplit(['/', '\\']).next().is_some_and(|name| name[1.min(name.len())..].contains('.')))
+}
+
+/// Whether a text names a file by whole components: the path, a longer one that ends in it, or an
+/// end of it with its folder.
+fn has_path(text: &str, file: &str) -> bool {
+    let wanted: Vec<&str> = file.split('/').collect();
+    paths(text).any(|path| {
+        let named: Vec<&str> = path.split(['/', '\\']).filter(|part| !part.is_empty()).collect();
+        let common = named.iter().rev().zip(wanted.iter().rev()).take_while(|(a, b)| a == b).count();
+        common == wanted.len() || common == named.len() && common >= 2
+    })
+}
+
+/// Share of the named files that are expected, so that naming every file doesn't win.
+fn precision(question: &Question, text: &str) -> Option<f64> {
+    if question.files.is_empty() {
+        return None;
+    }
+    let named: std::collections::BTreeSet<&str> = paths(text).filter(|path| path.contains('/')).collect();
+    let right = named.iter().filter(|path| question.files.iter().any(|file| has_path(path, file))).count();
+    (!named.is_empty()).then(|| as_f64(right as u64) / as_f64(named.len() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(files: &[&str], symbols: &[&str]) -> Question {
+        Question {
+            files: files.iter().map(|f| (*f).to_owned()).collect(),
+            symbols: symbols.iter().map(|s| (*s).to_owned()).collect(),
+            ..Question::default()
+        }
+    }
+
+    fn hits(files: &[&str], symbols: &[&str], text: &str, profile: Profile) -> [bool; 3] {
+        let (_, columns) = grade(&question(files, symbols), text, profile);
+        let value = |name: &str| columns.iter().find(|(n, _)| *n == name).and_then(|(_, v)| *v) == Some(1.0);
+        [value("accuracy"), value("file_accuracy"), value("symbol_accuracy")]
+    }
+
+    #[test]
+    fn rag_bench_rules_and_their_false_credits() {
+        let rag = |files: &[&str], symbols: &[&str], text: &str| hits(files, symbols, text, Profile::RagBench);
+        assert_eq!(rag(&[], &[], "anything"), [true; 3], "nothing expected is a hit");
+        assert_eq!(rag(&["lib/express.js"], &["createApplication"], "See LIB\\express.js: createApplication"), [true; 3]);
+        // Name and folder anywhere, for a name that is not generic.
+        assert!(rag(&["lib/view.js"], &[], "view.js, somewhere under lib")[1]);
+        assert!(!rag(&["src/app.py"], &[], "app.py, somewhere under src")[1]);
+        // False credits, kept as they are.
+        assert!(rag(&["lib/router/index.js"], &[], "it is node_modules/router/index.js")[1]);
+        assert!(rag(&["index.js"], &[], "see test/index.js")[1]);
+        assert!(rag(&["x.js"], &["Layer"], "x.js: there is no Layer class")[2]);
+        assert!(rag(&["x.js"], &["next"], "x.js is what comes next")[2]);
+        // By case, as a word.
+        assert!(!rag(&[], &["render"], "res.Render, rendering")[2]);
+        assert!(rag(&[], &["send"], "res.send()")[2]);
+        // Any of several is enough.
+        assert!(rag(&["a/b.js", "c/d.js"], &["X", "Y"], "c/d.js: Y")[0]);
+    }
+
+    #[test]
+    fn default_rules_want_whole_components_and_the_right_folder() {
+        let ours = |files: &[&str], symbols: &[&str], text: &str| hits(files, symbols, text, Profile::Default);
+        assert!(ours(&["lib/router/index.js"], &[], "`lib/router/index.js:3`")[1]);
+        assert!(ours(&["lib/router/index.js"], &[], "router/index.js")[1]);
+        assert!(!ours(&["lib/router/index.js"], &[], "node_modules/router/index.js")[1]);
+        assert!(!ours(&["index.js"], &[], "see test/index.js")[1] || ours(&["index.js"], &[], "index.js")[1]);
+        assert!(!ours(&["src/flask/app.py"], &[], "app.py")[1], "the folder is missing");
+        assert!(!ours(&["src/flask/app.py"], &[], "xsrc/flask/app.pyc")[1]);
+        assert!(!ours(&[], &["get"], "target and getUser")[2]);
+        let (_, columns) = grade(&question(&["a/b.py"], &[]), "a/b.py, a/c.py, a/d.py, a/e.py", Profile::Default);
+        assert_eq!(columns.iter().find(|(n, _)| *n == "file_precision").unwrap().1, Some(0.25));
+    }
+}

@@ -1,0 +1,56 @@
+//! What a session cost: tokens, money, time, against the ceilings of its task.
+
+use crate::artifact::transcript::{Transcript, Usage};
+use crate::manifest::scenario::Scenario;
+
+/// What a token of each kind costs beside one of uncached input: output, cache read, cache write.
+const OUTPUT: f64 = 5.0;
+const CACHE_READ: f64 = 0.1;
+const CACHE_WRITE: f64 = 1.25;
+/// Share of each half of efficiency.
+const HALF: f64 = 0.5;
+
+/// Tokens weighed by their price, in uncached input tokens; none when a kind is unknown.
+pub(super) fn priced(usage: Usage) -> Option<f64> {
+    let of = |count: Option<u64>| count.map(as_f64);
+    Some(
+        of(usage.input)?
+            + OUTPUT * of(usage.output)?
+            + CACHE_READ * of(usage.cache_read)?
+            + CACHE_WRITE * of(usage.cache_write)?,
+    )
+}
+
+/// Uncached input and output: what other benchmarks call billed.
+fn billed(usage: Usage) -> Option<f64> {
+    Some(as_f64(usage.input?) + as_f64(usage.output?))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^53")]
+pub(super) fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
+/// Columns and their values; none is unscored.
+pub(super) fn columns(scenario: &Scenario, transcript: &Transcript, wall_s: Option<f64>) -> Vec<(&'static str, Option<f64>)> {
+    let usage = transcript.usage.or(transcript.usage_messages);
+    let wall = transcript.duration_ms.map(|ms| ms / 1000.0).or(wall_s);
+    let tokens = usage.and_then(priced);
+    let left = |used: Option<f64>, ceiling: Option<f64>| Some((1.0 - used? / ceiling?).max(0.0));
+    let ceilings = &scenario.ceilings;
+    let of_time = ceilings.time.map(|span| span.0.as_secs_f64());
+    let by_time = left(wall, of_time);
+    let efficiency = |tokens: Option<f64>| {
+        Some(HALF * left(tokens, ceilings.tokens.map(as_f64))? + HALF * by_time?)
+    };
+    vec![
+        ("efficiency", efficiency(tokens)),
+        ("efficiency_billed", efficiency(usage.and_then(billed))),
+        ("tokens", usage.and_then(Usage::total).map(as_f64)),
+        ("tokens_priced", tokens),
+        ("cost_usd", transcript.cost_usd),
+        ("wall_s", wall),
+        ("turns", Some(as_f64(transcript.turns_begun() as u64))),
+        ("tool_calls", Some(as_f64(transcript.calls().count() as u64))),
+    ]
+}

@@ -1,0 +1,167 @@
+//! Graders of an agent's answer: what it says, what it cites, what it cost,
+//! and how much of it the server did.
+//!
+//! They read a transcript and a task and give values by column, items that
+//! say what was found where, and citations. Profile `sense` takes its numbers
+//! from [`super::sense`] instead.
+
+mod accuracy;
+mod adoption;
+mod checks;
+mod cited;
+mod cost;
+mod gold;
+mod sense;
+mod steps;
+mod tools;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::sense::citations::Checkout;
+use crate::artifact::transcript::Transcript;
+use crate::artifact::{CellState, CitationRow, GradeRow, Grades, Item, Recorded, SessionState};
+use crate::manifest::dataset::Question;
+use crate::manifest::pipeline::Profile;
+use crate::manifest::scenario::Scenario;
+
+pub use steps::{Split, Steps};
+
+/// Everything that graders of an answer may look at.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    /// Task id.
+    pub task: &'a str,
+    /// The scenario, for a task that is one.
+    pub scenario: Option<&'a Scenario>,
+    /// The question, for a task that is one.
+    pub question: Option<&'a Question>,
+    /// What the agent said and did.
+    pub transcript: &'a Transcript,
+    /// Its stream as it came.
+    pub stream: &'a [u8],
+    /// What is known beside it.
+    pub session: &'a Recorded,
+    /// How the session ended.
+    pub cell: &'a SessionState,
+    /// Name of the arm's server, where it has one.
+    pub server: Option<&'a str>,
+    /// The corpus at the answer's commit.
+    pub checkout: Option<&'a dyn Checkout>,
+}
+
+/// What graders give.
+#[derive(Clone, Debug, Default)]
+pub struct Graded {
+    /// One row.
+    pub grades: Grades,
+    /// What was found where.
+    pub items: Vec<Item>,
+    /// Citations in their order.
+    pub citations: Vec<CitationRow>,
+    /// What the profile's own scorer would have written.
+    pub scored: Option<String>,
+}
+
+/// Names of the graders of answers.
+pub const GRADERS: [&str; 6] = ["checks", "citations", "gold", "efficiency", "adoption", "accuracy"];
+
+/// The fields of a task that a grader reads, for its recipe.
+#[must_use]
+pub fn task_fields(grader: &str, profile: Profile, scenario: Option<&Scenario>, question: Option<&Question>) -> Value {
+    if grader == "accuracy" {
+        return json!(question.map(|q| json!([q.id, q.files, q.symbols])));
+    }
+    let Some(scenario) = scenario else { return Value::Null };
+    let steps = || -> Vec<Value> { scenario.step.iter().map(|step| json!([step.name, step.check])).collect() };
+    match (grader, profile) {
+        // One scorer gives all numbers.
+        (_, Profile::Sense) => json!([scenario.title, scenario.repo, steps(), scenario.gold]),
+        ("checks", _) => json!(steps()),
+        ("gold", _) => json!(scenario.gold),
+        ("efficiency", _) => json!(scenario.ceilings),
+        ("adoption", _) => json!(scenario.target),
+        _ => Value::Null,
+    }
+}
+
+/// Runs graders on one answer.
+#[must_use]
+pub fn grade(names: &[&str], inputs: &Inputs<'_>, profile: Profile) -> Graded {
+    let mut out = Graded::default();
+    let mut values: BTreeMap<String, Option<f64>> = BTreeMap::new();
+    if profile == Profile::Sense && inputs.scenario.is_some() {
+        sense::grade(names, inputs, &mut out, &mut values);
+    } else {
+        default(names, inputs, profile, &mut out, &mut values);
+    }
+    // What never came to an answer has no score; where the fault is the treatment's, it counts 0.
+    let lost = matches!(inputs.cell.state, CellState::Error | CellState::Invalid);
+    if lost && inputs.cell.fault != Some(crate::artifact::Fault::Treatment) {
+        for value in values.values_mut() {
+            *value = None;
+        }
+    }
+    let kind = if inputs.scenario.is_some() { "scenario".to_owned() } else { words(inputs.question.map(|q| json!(q.kind))) };
+    out.grades.rows.push(GradeRow {
+        task: inputs.task.to_owned(),
+        kind,
+        difficulty: words(inputs.question.map(|q| json!(q.difficulty))),
+        state: inputs.cell.state,
+        codes: inputs.cell.codes.clone(),
+        fault: inputs.cell.fault,
+        values,
+        rank: None,
+    });
+    out
+}
+
+fn words(value: Option<Value>) -> String {
+    value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn default(
+    names: &[&str],
+    inputs: &Inputs<'_>,
+    profile: Profile,
+    out: &mut Graded,
+    values: &mut BTreeMap<String, Option<f64>>,
+) {
+    let count = inputs.scenario.map_or(1, |scenario| scenario.step.len());
+    let steps = Steps::of(inputs.transcript, count);
+    let cited: Vec<cited::Cited<'_>> = Vec::new();
+    let mut put = |columns: Vec<(&'static str, Option<f64>)>| {
+        values.extend(columns.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    };
+    for name in names {
+        match (*name, inputs.scenario) {
+            ("checks", Some(scenario)) => {
+                let checked = checks::check(scenario, &steps, inputs.transcript, &cited);
+                put(vec![("keyword_coverage", checked.coverage)]);
+                out.items.extend(checked.items);
+            }
+            ("gold", Some(scenario)) => {
+                let (items, [mentioned, found, exact]) = gold::recall(&scenario.gold, &steps.text, &cited);
+                put(vec![("gold_mentioned", mentioned), ("gold_cited", found), ("gold_at_line", exact)]);
+                out.items.extend(items);
+            }
+            ("efficiency", Some(scenario)) => {
+                let wall = inputs.session.facts.get("wall_time_seconds").and_then(Value::as_f64);
+                put(cost::columns(scenario, inputs.transcript, wall));
+            }
+            ("adoption", Some(scenario)) => {
+                let checked = inputs.checkout.is_some();
+                put(adoption::columns(scenario, inputs.transcript, inputs.server, &cited, checked));
+            }
+            ("accuracy", _) => {
+                if let Some(question) = inputs.question {
+                    let (items, columns) = accuracy::grade(question, &steps.text, profile);
+                    put(columns);
+                    out.items.extend(items);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Whole folders of the sense benchmark: scenarios, rubrics, runs with their
+//! records and judgements, held-out sets.
+//!
+//! Manifests are written; transcripts and what stands beside them are named
+//! in the [`Report`], to be kept byte for byte.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::{SenseError, scenario, slug};
+use crate::digest::Digest;
+use crate::fsio::{self, Durability, FsError};
+use crate::manifest::write::Doc;
+
+/// The transcript's and the judgement's file.
+pub const TRANSCRIPT: &str = "transcript.json";
+/// The judgement's.
+pub const JUDGED: &str = "judged.json";
+/// Largest transcript, in bytes; other files are far smaller.
+const LARGEST: u64 = 256 << 20;
+const LARGEST_MANIFEST: u64 = 4 << 20;
+/// Deepest folder that is looked into.
+const DEEPEST: usize = 12;
+/// Beginnings of folders that the benchmark has put aside.
+const PARKED: [&str; 4] = ["_", "failed-", "dryruns-", "dropped-cells-"];
+/// What the files of this import are called in every output.
+const LABEL: &str = "imported from the Sense benchmark";
+
+/// What an import did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Files written, relative to the target folder.
+    pub written: Vec<PathBuf>,
+    /// Scenarios, rubrics, answers, and judgements among them.
+    pub scenarios: usize,
+    /// Rubrics.
+    pub rubrics: usize,
+    /// Answers.
+    pub answers: usize,
+    /// Answers with a judgement.
+    pub judgements: usize,
+    /// Ids of the answers and the folders of their files.
+    pub runs: Vec<(String, PathBuf)>,
+    /// What was left out or is called otherwise.
+    pub notes: Vec<String>,
+    /// What could not be read.
+    pub problems: Vec<String>,
+}
+
+/// Why nothing was imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// Reading or writing failed.
+    #[error("{}", .0.explain())]
+    Fs(#[from] FsError),
+    /// The folder holds no such benchmark.
+    #[error("`{}` holds no transcript.json below `results` (nor below `verticals/*/results`)", .0.display())]
+    Nothing(PathBuf),
+}
+
+/// A scenario file.
+struct Source {
+    path: PathBuf,
+    /// Its name here.
+    task: String,
+    /// Name and repository as it says them.
+    title: String,
+    repo: String,
+    /// Folder that its runs stand below: a vertical, or `held-out`.
+    home: String,
+}
+
+/// Files of a run that are kept, with the names under which they are.
+pub const FILES: [&str; 4] =
+    ["run_meta.json", "scored.json", "onboarding-overhead.json", "channels.json"];
+
+/// Imports the folder `path` into `into`.
+///
+/// # Errors
+/// When there is nothing to import, or writing fails.
+pub fn import(path: &Path, into: &Path) -> Result<Report, ImportError> {
+    let mut runs = Vec::new();
+    for (root, prefix) in roots(path) {
+        find(&root, &prefix, DEEPEST, &mut runs);
+    }
+    if runs.is_empty() {
+        return Err(ImportError::Nothing(path.to_owned()));
+    }
+    runs.sort();
+    let mut report = Report::default();
+    let sources = scenarios(path, into, &mut report)?;
+    let mut doc = Doc::with_schema("../../schemas/recording.json");
+    doc.comment("Answers of the sense benchmark. Their transcripts are in the store, under these digests.");
+    doc.pair("format", 1).pair("name", "sense").pair("about", "runs of the Sense benchmark").pair("label", LABEL);
+    for (id, folder) in runs {
+        match run(&id, &folder, path, &sources, &mut doc, &mut report) {
+            Ok(()) => report.runs.push((id, folder)),
+            Err(problem) => report.problems.push(format!("{}: {problem}", shown(&folder, path))),
+        }
+    }
+    held_out(path, into, &mut report)?;
+    write(into, Path::new("recording.toml"), doc.text(), &mut report)?;
+    report.written.sort();
+    Ok(report)
+}
+
+/// Folders below which runs lie, with what their ids begin with.
+fn roots(path: &Path) -> Vec<(PathBuf, String)> {
+    let mut out = vec![(path.join("results"), String::new())];
+    for name in folders(&path.join("verticals")) {
+        out.push((path.join("verticals").join(&name).join("results"), format!("{name}/")));
+    }
+    for held_out in ["held-out", "scenarios/held-out"] {
+        out.push((path.join(held_out).join("transcripts"), "held-out/".to_owned()));
+    }
+    out
+}
+
+fn folders(path: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut out: Vec<String> = entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    out.sort();
+    out
+}
+
+/// Folders with a transcript; links are not followed.
+fn find(folder: &Path, id: &str, depth: usize, out: &mut Vec<(String, PathBuf)>) {
+    if folder.join(TRANSCRIPT).is_file() {
+        out.push((id.trim_end_matches('/').to_owned(), folder.to_owned()));
+    }
+    if depth == 0 {
+        return;
+    }
+    for name in folders(folder) {
+        if !PARKED.iter().any(|parked| name.starts_with(parked)) {
+            find(&folder.join(&name), &format!("{id}{name}/"), depth - 1, out);
+        }
+    }
+}
+
+fn shown(path: &Path, root: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).display().to_string()
+}
+
+fn write(into: &Path, file: &Path, text: &str, report: &mut Report) -> Result<(), ImportError> {
+    fsio::write_atomic(&into.join(file), text.as_bytes(), Durability::Synced)?;
+    report.written.push(file.to_owned());
+    Ok(())
+}
+
+/// Converts all scenarios and rubrics.
+fn scenarios(path: &Path, into: &Path, report: &mut Report) -> Result<Vec<Source>, ImportError> {
+    let mut places = vec![(path.join("scenarios"), String::new()), (path.join("held-out"), "held-out".to_owned())];
+    for name in folders(&path.join("scenarios")) {
+        places.push((path.join("scenarios").join(&name), name));
+    }
+    for name in folders(&path.join("verticals")) {
+        places.push((path.join("verticals").join(&name).join("scenarios"), name));
+    }
+    let (mut out, mut names) = (Vec::new(), BTreeSet::new());
+    for (folder, home) in places {
+        for file in yaml_files(&folder) {
+            let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let mut task = slug(&stem);
+            if names.contains(&task) {
+                task = slug(&format!("{home}-{stem}"));
+            }
+            match one_scenario(path, into, &file, &task, report)? {
+                Ok((title, repo)) => {
+                    names.insert(task.clone());
+                    out.push(Source { path: file, task, title, repo, home: home.clone() });
+                }
+                Err(problem) => report.problems.push(format!("{}: {problem}", shown(&file, path))),
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Scenario files of a folder: YAML that is no rubric.
+fn yaml_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut out: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            path.is_file() && name.ends_with(".yaml") && !name.ends_with(".rubric.yaml") && !name.starts_with('_')
+        })
+        .collect();
+    out.sort();
+    out
+}
+
+type Named = Result<(String, String), SenseError>;
+
+fn one_scenario(
+    root: &Path,
+    into: &Path,
+    file: &Path,
+    task: &str,
+    report: &mut Report,
+) -> Result<Named, ImportError> {
+    let bytes = fsio::read_limited(file, LARGEST_MANIFEST)?;
+    let whole = match super::super::yaml::read(&bytes) {
+        Ok(whole) => whole,
+        Err(error) => return Ok(Err(error.into())),
+    };
+    let rubric_file = file.with_extension("rubric.yaml");
+    let mut rubric = None;
+    if rubric_file.is_file() {
+        match scenario::rubric(&fsio::read_limited(&rubric_file, LARGEST_MANIFEST)?) {
+            Ok(converted) => {
+                let name = format!("rubrics/{task}.toml");
+                write(into, Path::new(&name), &converted.text, report)?;
+                note(report, &shown(&rubric_file, root), converted.notes);
+                report.rubrics += 1;
+                rubric = Some(name);
+            }
+            Err(error) => report.problems.push(format!("{}: {error}", shown(&rubric_file, root))),
+        }
+    }
+    let converted = match scenario::scenario(&bytes, task, rubric.as_deref()) {
+        Ok(converted) => converted,
+        Err(error) => return Ok(Err(error)),
+    };
+    write(into, Path::new(&format!("scenarios/{task}.toml")), &converted.text, report)?;
+    note(report, &shown(file, root), converted.notes);
+    report.scenarios += 1;
+    let text = |name: &str| whole[name].as_str().unwrap_or_default().to_owned();
+    Ok(Ok((text("name"), text("repo"))))
+}
+
+fn note(report: &mut Report, file: &str, notes: Vec<String>) {
+    report.notes.extend(notes.into_iter().map(|note| format!("{file}: {note}")));
+}
+
+/// Reads one run and hands it over; a problem is told, not fatal.
+fn run(
+    id: &str,
+    folder: &Path,
+    root: &Path,
+    sources: &[Source],
+    doc: &mut Doc,
+    report: &mut Report,
+) -> Result<(), String> {
+    let transcript = read(&folder.join(TRANSCRIPT))?;
+    let mut facts = Map::new();
+    let mut scored_name = None;
+    let object = |name: &str, bytes: &[u8]| match serde_json::from_slice::<Value>(bytes) {
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(_) => Err(format!("{name} is no object")),
+        Err(error) => Err(format!("{name}: {error}")),
+    };
+    for name in FILES {
+        let path = folder.join(name);
+        if !path.is_file() {
+            continue;
+        }
+        let bytes = fsio::read_limited(&path, LARGEST_MANIFEST).map_err(|e| e.explain())?;
+        match object(name, &bytes) {
+            Ok(map) if name == "run_meta.json" => facts = map,
+            Ok(map) if name == "scored.json" => scored_name = map.get("scenario").and_then(Value::as_str).map(str::to_owned),
+            Ok(map) if name == "onboarding-overhead.json" => drop(facts.insert("overhead".to_owned(), Value::Object(map))),
+            Ok(_) => {}
+            Err(problem) => report.problems.push(format!("{}: {problem}", shown(folder, root))),
+        }
+    }
+    let judged = folder.join(JUDGED);
+    let judgement = if judged.is_file() { Some(read(&judged)?) } else { None };
+    facts.retain(|_, value| !value.is_null());
+    let mut run = Run::of(id, facts)?;
+    let task = run.scenario(sources, scored_name.as_deref()).map(|source| source.task.clone());
+    if task.is_none() {
+        report.notes.push(format!("{}: no scenario is about `{}`", shown(folder, root), run.repo));
+    }
+    doc.element(&["answer"]);
+    doc.pair("id", id).pair("arm", run.arm.clone()).pair("task", task.unwrap_or_else(|| slug(&run.repo)));
+    if run.replicate > 1 {
+        doc.pair("replicate", run.replicate);
+    }
+    doc.pair("repo", slug(&run.repo)).pair("model", run.model.clone()).pair("dialect", "claude");
+    doc.pair("digest", Digest::of(&transcript).hex());
+    doc.pair("judgement-digest", judgement.as_ref().map(|bytes| Digest::of(bytes).hex()));
+    doc.pair("origin", format!("{}/transcript.json", shown(folder, root)));
+    doc.pair("facts", Value::Object(std::mem::take(&mut run.facts)));
+    report.answers += 1;
+    report.judgements += usize::from(judgement.is_some());
+    Ok(())
+}
+
+/// A file of a run.
+///
+/// # Errors
+/// When it can't be read, in words.
+pub fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fsio::read_limited(path, LARGEST).map_err(|error| error.explain())
+}
+
+/// What a run is, from its record and its place.
+struct Run {
+    arm: String,
+    repo: String,
+    replicate: u32,
+    model: Option<String>,
+    home: String,
+    facts: Map<String, Value>,
+}
+
+impl Run {
+    fn of(id: &str, mut facts: Map<String, Value>) -> Result<Self, String> {
+        let parts: Vec<&str> = id.split('/').collect();
+        let text = |name: &str| facts.get(name).and_then(Value::as_str).map(str::to_owned);
+        let numbered = parts.last().and_then(|last| last.strip_prefix("run-")).and_then(|n| n.parse().ok());
+        let inner = if numbered.is_some() { &parts[..parts.len() - 1] } else { &parts[..] };
+        let [before @ .., tool, repo] = inner else {
+            return Err("its folder is not TOOL/REPO or TOOL/REPO/run-N".to_owned());
+        };
+        let tool = text("tool").unwrap_or_else(|| (*tool).to_owned());
+        let repo = text("repo").unwrap_or_else(|| (*repo).to_owned());
+        let home = before.first().map(|home| (*home).to_owned()).unwrap_or_default();
+        // Below a vertical the folders of models come first.
+        let model_folder = before.get(1).copied();
+        let arm = match model_folder {
+            Some(model) => format!("{}-{}", slug(&tool), slug(model)),
+            None => slug(&tool),
+        };
+        let model = text("model").or_else(|| model_folder.map(str::to_owned));
+        if let Some(commit) = text("repo_commit").filter(|commit| commit.len() >= 7 && commit.chars().all(|c| c.is_ascii_hexdigit())) {
+            facts.insert("commit".to_owned(), json!(commit));
+        }
+        let server = if tool == "baseline" { json!(false) } else { json!(tool) };
+        facts.insert("server".to_owned(), server);
+        facts.insert("repo".to_owned(), json!(repo));
+        Ok(Self { arm, repo, replicate: numbered.unwrap_or(1), model, home, facts })
+    }
+
+    /// The scenario that the run is about: by its name as far as anything says it, the nearest by place.
+    fn scenario<'s>(&self, sources: &'s [Source], scored: Option<&str>) -> Option<&'s Source> {
+        let said = self.facts.get("scenario").and_then(Value::as_str);
+        let fits = |source: &&Source| source.repo == self.repo;
+        let rank = |source: &&Source| {
+            let stem = source.path.file_stem().map(|s| s.to_string_lossy().into_owned());
+            let named = scored.or(said).is_some_and(|name| name == source.title);
+            (named, said.is_some() && said == stem.as_deref(), source.home == self.home)
+        };
+        // Of equals the first in order.
+        sources.iter().filter(fits).rev().max_by_key(rank)
+    }
+}
+
+/// Hand grades and locks of held-out sets are kept as they are.
+fn held_out(path: &Path, into: &Path, report: &mut Report) -> Result<(), ImportError> {
+    let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for folder in ["held-out", "scenarios/held-out"] {
+        for entry in std::fs::read_dir(path.join(folder)).into_iter().flatten().flatten() {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if (name.ends_with(".gold.json") || name.ends_with(".lock")) && entry.path().is_file() {
+                found.entry(name).or_insert(entry.path());
+            }
+        }
+    }
+    for (name, from) in found {
+        let bytes = fsio::read_limited(&from, LARGEST_MANIFEST)?;
+        let file = PathBuf::from("held-out").join(name);
+        fsio::write_atomic(&into.join(&file), &bytes, Durability::Synced)?;
+        report.written.push(file);
+    }
+    Ok(())
+}

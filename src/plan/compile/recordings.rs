@@ -1,0 +1,307 @@
+//! Recordings: answers that exist already, what they are about, and the
+//! files that each was given about.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use indexmap::IndexMap;
+
+use super::data::Data;
+use super::params::Params;
+use super::texts;
+use super::{Cx, short};
+use crate::diag::{Diagnostic, Place};
+use crate::digest::Digest;
+use crate::manifest::dataset::{QuestionSet, Repo};
+use crate::manifest::load;
+use crate::manifest::path::KeyPath;
+use crate::manifest::project::{Found, Origin, is_plain, normal};
+use crate::manifest::recording::RecordedAnswer;
+use crate::plan::compiled::{Answer, Bytes, Repository, Scenario, Source};
+use crate::shipped;
+
+/// Parameter that names a folder with one checkout per repository.
+pub(super) const CHECKOUTS: &str = "checkouts";
+/// Fact that names the commit that an answer is about.
+const COMMIT: &str = "commit";
+/// Fact that names its repository as the answer's own harness did.
+const REPO: &str = "repo";
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    all: IndexMap<String, Answer>,
+    scenarios: IndexMap<String, Scenario>,
+    /// Something could not be read, which has been reported.
+    pub(super) unsure: bool,
+    /// The pipeline names recordings at all.
+    pub(super) declared: bool,
+}
+
+/// Where a recording lies: paths in it are relative to the project, scenarios may lie beside it.
+struct Beside {
+    /// Its folder, relative to the project or among the shipped files.
+    folder: String,
+    shipped: bool,
+}
+
+/// Reads the recordings that the pipeline names.
+pub(super) fn read(cx: &mut Cx<'_>, params: &Params) -> Answers {
+    let mut out = Answers::default();
+    let Some(list) = cx.pipeline.recordings.clone() else {
+        out.unsure = cx.document.excuses("recordings");
+        return out;
+    };
+    out.declared = true;
+    let Some(patterns) = texts::list(cx, params, &list, &KeyPath::of(&["recordings"])) else {
+        out.unsure = true;
+        return out;
+    };
+    for pattern in patterns {
+        let place = pattern.place(cx);
+        let files = match cx.project.matching(&pattern.text) {
+            Ok(files) => files,
+            Err(error) => {
+                let help = "name a file of the project, e.g. `recordings/demo.toml`; `*` stands for any name";
+                cx.error("bad-path", error.to_string(), place, help);
+                out.unsure = true;
+                continue;
+            }
+        };
+        if files.is_empty() {
+            let message = format!("there is no recording `{}`", short(&pattern.text));
+            let help = "`proofline import KIND PATH` makes one of another program's answers";
+            cx.error("no-recording", message, place, help);
+            out.unsure = true;
+        }
+        for (path, found) in files {
+            out.take(cx, &path, &found);
+        }
+    }
+    out
+}
+
+impl Answers {
+    /// Names of arms that answers have, in order of appearance.
+    pub(super) fn arms(&self) -> Vec<&str> {
+        let mut seen = BTreeSet::new();
+        self.all.values().map(|answer| answer.arm.as_str()).filter(|arm| seen.insert(*arm)).collect()
+    }
+
+    /// Ids of an arm's answers.
+    pub(super) fn of_arm<'a>(&'a self, arm: &'a str) -> impl Iterator<Item = &'a str> {
+        self.all.iter().filter(move |(_, answer)| answer.arm == arm).map(|(id, _)| id.as_str())
+    }
+
+    /// Reads a scenario of the project or a shipped one.
+    pub(super) fn scenario(&mut self, cx: &mut Cx<'_>, path: &str) -> Option<&Scenario> {
+        if !self.scenarios.contains_key(path) {
+            let found = cx.project.find(path).ok().flatten()?;
+            self.take_scenario(cx, path, &found)?;
+        }
+        self.scenarios.get(path)
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, path: &str, found: &Found) {
+        let loaded = load::recording(&found.shown, &found.bytes);
+        self.unsure |= loaded.diagnostics.iter().any(Diagnostic::is_error);
+        cx.found.extend(loaded.diagnostics);
+        let Some(recording) = loaded.value else { return };
+        let beside = Beside {
+            folder: path.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned()),
+            shipped: matches!(found.origin, Origin::Shipped(_)),
+        };
+        for (at, answer) in recording.answer.into_iter().enumerate() {
+            let place = |key: &str| {
+                let path = KeyPath::of(&["answer"]).index(at);
+                if loaded.document.get(&path.key(key)).is_some() {
+                    loaded.document.value_place(&path.key(key))
+                } else {
+                    loaded.document.table_place(&path)
+                }
+            };
+            if self.all.contains_key(&answer.id) {
+                let message = format!("two recordings have an answer `{}`", short(&answer.id));
+                cx.error("duplicate-value", message, place("id"), "name one of the two under `recordings`");
+                self.unsure = true;
+                continue;
+            }
+            let id = answer.id.clone();
+            match self.answer(cx, &beside, answer, &recording.label, &place) {
+                Some(answer) => {
+                    self.all.insert(id, answer);
+                }
+                None => self.unsure = true,
+            }
+        }
+    }
+
+    fn answer(
+        &mut self,
+        cx: &mut Cx<'_>,
+        beside: &Beside,
+        wire: RecordedAnswer,
+        label: &str,
+        place: &dyn Fn(&str) -> Place,
+    ) -> Option<Answer> {
+        let file = |cx: &mut Cx<'_>, path: &str, key: &str| bytes(cx, beside, path, place(key));
+        let object = |digest: Option<&String>| digest.and_then(|hex| hex.parse().ok()).map(Bytes::Object);
+        let mut transcripts = Vec::new();
+        for path in wire.transcript.iter().chain(&wire.steps) {
+            transcripts.push(file(cx, path, "transcript")?);
+        }
+        transcripts.extend(object(wire.digest.as_ref()));
+        let judgement = match &wire.judgement {
+            Some(path) => Some(file(cx, path, "judgement")?),
+            None => object(wire.judgement_digest.as_ref()),
+        };
+        let scenario = self.scenario_of(cx, beside, &wire.task);
+        let mut answer = Answer::of(wire, label, transcripts, judgement);
+        answer.scenario = scenario;
+        Some(answer)
+    }
+
+    /// Path of the scenario of a task: beside its recording, else the project's or a shipped one.
+    fn scenario_of(&mut self, cx: &mut Cx<'_>, beside: &Beside, task: &str) -> Option<String> {
+        let near = format!("{}/scenarios/{task}.toml", beside.folder);
+        let own = format!("scenarios/{task}.toml");
+        let paths = if beside.folder.is_empty() { vec![own] } else { vec![near, own] };
+        for path in paths.into_iter().filter(|path| is_plain(path)) {
+            if self.scenarios.contains_key(&path) {
+                return Some(path);
+            }
+            let found = if beside.shipped { cx.project.shipped(&path) } else { cx.project.find(&path).ok().flatten() };
+            if let Some(found) = found {
+                self.take_scenario(cx, &path, &found)?;
+                return Some(path);
+            }
+        }
+        None
+    }
+
+    fn take_scenario(&mut self, cx: &mut Cx<'_>, path: &str, found: &Found) -> Option<()> {
+        let loaded = load::scenario(&found.shown, &found.bytes);
+        let sound = !loaded.diagnostics.iter().any(Diagnostic::is_error);
+        self.unsure |= !sound;
+        cx.found.extend(loaded.diagnostics);
+        let task = loaded.value?;
+        let mut rubric = None;
+        if let Some(wanted) = &task.rubric {
+            // Beside the scenario's folder, as an import lays them, else in the project.
+            let base = path.strip_suffix(&format!("scenarios/{}.toml", task.name)).unwrap_or_default();
+            let near = format!("{base}{wanted}");
+            let found = [near.as_str(), wanted.as_str()]
+                .into_iter()
+                .filter(|path| is_plain(path))
+                .find_map(|path| cx.project.find(path).ok().flatten());
+            match found {
+                Some(found) => {
+                    let loaded = load::rubric(&found.shown, &found.bytes);
+                    self.unsure |= loaded.diagnostics.iter().any(Diagnostic::is_error);
+                    cx.found.extend(loaded.diagnostics);
+                    rubric = loaded.value;
+                }
+                None => {
+                    let place = loaded.document.value_place(&KeyPath::of(&["rubric"]));
+                    let message = format!("there is no rubric `{}`", short(wanted));
+                    cx.error("no-rubric", message, place, "write it, or take `rubric` out");
+                    self.unsure = true;
+                }
+            }
+        }
+        self.scenarios.insert(path.to_owned(), Scenario { task, rubric });
+        Some(())
+    }
+
+    /// The answers, each with the files and the question that it is about; the
+    /// repositories of their files are added to `repos`.
+    pub(super) fn finish(
+        mut self,
+        cx: &mut Cx<'_>,
+        params: &Params,
+        data: &mut Data,
+        repos: &mut IndexMap<String, Repository>,
+    ) -> (IndexMap<String, Answer>, IndexMap<String, Scenario>) {
+        let checkouts = checkouts(cx, params);
+        for answer in self.all.values_mut() {
+            if data.has(&answer.repo)
+                && let Some(repository) = data.repository(cx, &answer.repo, &Place::new("", "", 0, 0))
+            {
+                answer.question = repository.questions.question.iter().find(|q| q.id == answer.task).cloned();
+                if checkouts.is_none() && !answer.facts.contains_key(COMMIT) {
+                    repos.entry(answer.repo.clone()).or_insert_with(|| repository.clone());
+                    answer.corpus = Some(answer.repo.clone());
+                }
+            }
+            // Under its own name, which may be none that repositories have here.
+            let own = answer.facts.get(REPO).and_then(|name| name.as_str()).unwrap_or(&answer.repo);
+            let Some(folder) = checkouts.as_ref().filter(|_| is_plain(own)).map(|folder| folder.join(own)) else {
+                continue;
+            };
+            if !folder.is_dir() {
+                continue;
+            }
+            let commit = answer.facts.get(COMMIT).and_then(|commit| commit.as_str()).map(str::to_owned);
+            let is_git = folder.join(".git").exists() || folder.join("HEAD").is_file();
+            let (name, source) = match commit.filter(|_| is_git) {
+                Some(commit) => {
+                    (format!("{}@{commit}", answer.repo), Source::Checkout { path: folder, commit })
+                }
+                None => (format!("{}@files", answer.repo), Source::Folder(folder)),
+            };
+            repos.entry(name.clone()).or_insert_with(|| Repository {
+                name: name.clone(),
+                source,
+                entry: Repo::default(),
+                questions: QuestionSet {
+                    format: 1,
+                    repo: answer.repo.clone(),
+                    profile: None,
+                    warmup: Vec::new(),
+                    question: Vec::new(),
+                },
+            });
+            answer.corpus = Some(name);
+        }
+        (self.all, self.scenarios)
+    }
+}
+
+/// The folder that the parameter `checkouts` names, when it is set.
+fn checkouts(cx: &mut Cx<'_>, params: &Params) -> Option<PathBuf> {
+    let value = params.values.get(CHECKOUTS)?.as_str().filter(|text| !text.is_empty())?.to_owned();
+    let base = if params.is_set(CHECKOUTS) { &cx.project.cwd } else { &cx.project.root };
+    let folder = normal(&base.join(&value));
+    if !folder.is_dir() {
+        let place = params.place(cx, CHECKOUTS, None);
+        let message = format!("the folder `{}` isn't there", short(&value));
+        cx.error("no-folder", message, place, "name a folder that holds one folder per repository");
+        return None;
+    }
+    Some(folder)
+}
+
+/// Where a file that a recording names is: in the project, else among the shipped ones.
+fn bytes(cx: &mut Cx<'_>, beside: &Beside, path: &str, place: Place) -> Option<Bytes> {
+    if !beside.shipped && cx.project.holds_file(path) {
+        return Some(Bytes::File(path.to_owned()));
+    }
+    if shipped::get(path).is_some() {
+        return Some(Bytes::Shipped(path.to_owned()));
+    }
+    let message = format!("there is no file `{}`", short(path));
+    cx.error("no-file", message, place, "paths in a recording are relative to the project's root");
+    None
+}
+
+impl Bytes {
+    /// Digest of the bytes where they are known without looking at the disk.
+    #[must_use]
+    pub fn digest(&self) -> Option<Digest> {
+        match self {
+            Self::File(_) => None,
+            Self::Shipped(path) => shipped::get(path).map(Digest::of),
+            Self::Object(digest) => Some(*digest),
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! Answers of a run: what became of each, and how two runs differ.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::assemble::{RunNode, RunView};
+use crate::artifact::transcript::Transcript;
+use crate::artifact::{
+    self, CellState, CitationRow, Fault, GradeRow, Grades, Item, Judgement, Recorded, SessionState, part,
+};
+use crate::digest::Digest;
+use crate::plan::key;
+use crate::store::{Store, StoreError};
+
+/// One graded answer.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// Its id.
+    pub id: String,
+    /// Its cell.
+    pub cell: BTreeMap<String, String>,
+    /// Task id.
+    pub task: String,
+    /// What is known beside its transcript.
+    pub session: Recorded,
+    /// How the session ended.
+    pub state: SessionState,
+    /// Values by column, of all graders and judges.
+    pub values: BTreeMap<String, Option<f64>>,
+    /// What was found where.
+    pub items: Vec<Item>,
+    /// Citations in their order.
+    pub citations: Vec<CitationRow>,
+    /// What the judge's replies came to.
+    pub judgement: Option<Judgement>,
+    /// What the profile's own scorer would have written.
+    pub scored: Option<Digest>,
+    /// The transcript's part.
+    pub transcript: Option<Digest>,
+    /// Recipes of the nodes that graded it.
+    recipes: Vec<Digest>,
+}
+
+/// Nodes of one cell.
+#[derive(Default)]
+struct Nodes<'a> {
+    read: Option<&'a RunNode>,
+    grades: Vec<&'a RunNode>,
+    judged: Option<&'a RunNode>,
+}
+
+fn get<T: serde::de::DeserializeOwned>(store: &Store, node: &RunNode, name: &str) -> Result<Option<T>, StoreError> {
+    let Some(digest) = node.record.part(name) else { return Ok(None) };
+    let found = artifact::from_json(&store.get(&digest)?);
+    found.map(Some).map_err(|e| StoreError::Unreadable { what: node.id.clone(), why: e.to_string() })
+}
+
+fn lines<T: serde::de::DeserializeOwned>(store: &Store, node: &RunNode, name: &str) -> Result<Vec<T>, StoreError> {
+    let Some(digest) = node.record.part(name) else { return Ok(Vec::new()) };
+    artifact::from_lines(&store.get(&digest)?)
+        .map_err(|e| StoreError::Unreadable { what: node.id.clone(), why: e.to_string() })
+}
+
+impl RunView {
+    /// Hands every answer of the run to `each`, in the order of arms and cells.
+    ///
+    /// # Errors
+    /// When an artifact can't be read, and those of `each`.
+    pub fn answers<E: From<StoreError>>(
+        &self,
+        store: &Store,
+        mut each: impl FnMut(Answer) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let nodes = self.of_kinds(store, &["read", "grade"])?;
+        let mut cells: BTreeMap<(usize, &BTreeMap<String, String>), Nodes<'_>> = BTreeMap::new();
+        for node in &nodes {
+            let arm = node.cell.get("arm");
+            let at = self.arms.iter().position(|name| Some(name) == arm).unwrap_or(usize::MAX);
+            let cell = cells.entry((at, &node.cell)).or_default();
+            if node.record.part(part::TRANSCRIPT).is_some() {
+                cell.read = Some(node);
+            } else if node.record.part(part::ITEMS).is_some() {
+                cell.grades.push(node);
+            } else if node.record.part(part::JUDGEMENT).is_some() {
+                cell.judged = Some(node);
+            }
+        }
+        for ((_, cell), nodes) in cells {
+            if let Some(read) = nodes.read {
+                each(one(store, cell, read, &nodes)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn one(store: &Store, cell: &BTreeMap<String, String>, read: &RunNode, nodes: &Nodes<'_>) -> Result<Answer, StoreError> {
+    let session: Recorded = get(store, read, part::SESSION)?.unwrap_or_default();
+    let mut out = Answer {
+        id: session.id.clone(),
+        cell: cell.clone(),
+        session,
+        state: get(store, read, part::CELL)?.unwrap_or_default(),
+        transcript: read.record.part(part::TRANSCRIPT),
+        ..Answer::default()
+    };
+    for node in nodes.grades.iter().copied().chain(nodes.judged) {
+        let grades: Grades = get(store, node, part::GRADES)?.unwrap_or_default();
+        for row in grades.rows {
+            out.task = row.task;
+            out.values.extend(row.values);
+        }
+        out.items.extend(lines(store, node, part::ITEMS)?);
+        out.citations.extend(lines(store, node, part::CITATIONS)?);
+        out.scored = node.record.part(part::SCORED).or(out.scored);
+        out.recipes.push(node.record.recipe);
+    }
+    if let Some(node) = nodes.judged {
+        out.judgement = get(store, node, part::JUDGEMENT)?;
+    }
+    Ok(out)
+}
+
+impl Answer {
+    /// Its line among the rows of a report.
+    #[must_use]
+    pub fn row(&self) -> Value {
+        let axis = |name: &str| self.cell.get(name);
+        json!({
+            "answer": self.id,
+            "arm": axis("arm"),
+            "repo": axis("repo").or(axis_of(&self.session, "repo").as_ref()),
+            "task": self.task,
+            "replicate": axis("replicate").and_then(|r| r.parse::<u64>().ok()),
+            "model": self.session.model,
+            "state": self.state.state,
+            "codes": self.state.codes,
+            "fault": self.state.fault,
+            "error": self.state.error,
+            "grades": self.values,
+            "items": self.items,
+            "citations": self.citations,
+            "judgement": self.judgement,
+            "label": self.session.label,
+        })
+    }
+
+    /// The prose that spans count in.
+    ///
+    /// # Errors
+    /// When the transcript can't be read.
+    pub fn text(&self, store: &Store) -> Result<String, StoreError> {
+        let Some(digest) = self.transcript else { return Ok(String::new()) };
+        let transcript: Transcript = artifact::from_json(&store.get(&digest)?)
+            .map_err(|e| StoreError::Unreadable { what: self.id.clone(), why: e.to_string() })?;
+        Ok(transcript.answer())
+    }
+}
+
+fn axis_of(session: &Recorded, name: &str) -> Option<String> {
+    session.facts.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
+/// One thing that is different.
+struct Change<'a> {
+    answer: &'a str,
+    arm: Option<&'a String>,
+    task: &'a str,
+}
+
+impl Change<'_> {
+    fn json(&self, what: &str, name: &str, before: Value, after: Value, why: &[Value]) -> Value {
+        json!({
+            "answer": self.answer, "arm": self.arm, "task": self.task, "what": what, "item": name,
+            "before": before, "after": after, "why": why,
+        })
+    }
+}
+
+/// How the grades of two runs differ:
+///
+/// ```text
+/// {"a", "b": RUN, "flips": [{"answer", "arm", "task", "what", "item", "before", "after", "why"}],
+///  "moved": [{"answer", "arm", "task", "what": "grade", "item": METRIC, "before", "after", "why"}],
+///  "arms": [{"arm", "metric", "before", "after"}], "rankings": [{"by", "before": [ARM], "after": [ARM]}],
+///  "only_a", "only_b": [ID], "equal": N}
+/// ```
+///
+/// `what` of a flip is `item` (found or not), `citation` (its bucket), `state`; null is an item that
+/// one of the runs doesn't have. `why` names the fields of the recipes that differ.
+///
+/// # Errors
+/// When an artifact can't be read.
+pub fn diff(store: &Store, a: &RunView, b: &RunView) -> Result<Value, StoreError> {
+    let mut before: BTreeMap<String, Answer> = BTreeMap::new();
+    a.answers(store, |answer| {
+        before.insert(key_of(&answer), answer);
+        Ok::<(), StoreError>(())
+    })?;
+    let (mut flips, mut moved, mut only_b, mut equal) = (Vec::new(), Vec::new(), Vec::new(), 0u64);
+    b.answers(store, |after| {
+        let Some(before) = before.remove(&key_of(&after)) else {
+            only_b.push(json!(after.id));
+            return Ok::<(), StoreError>(());
+        };
+        let count = flips.len() + moved.len();
+        compare(store, &before, &after, &mut flips, &mut moved)?;
+        equal += u64::from(count == flips.len() + moved.len());
+        Ok(())
+    })?;
+    rows(store, a, b, &mut flips, &mut equal)?;
+    let only_a: Vec<&String> = before.values().map(|answer| &answer.id).collect();
+    let (arms, rankings) = results(&a.result(store)?, &b.result(store)?);
+    Ok(json!({
+        "a": a.run, "b": b.run, "flips": flips, "moved": moved, "arms": arms, "rankings": rankings,
+        "only_a": only_a, "only_b": only_b, "equal": equal,
+    }))
+}
+
+/// What tells an answer from the others of a run.
+fn key_of(answer: &Answer) -> String {
+    format!("{:?}", (&answer.id, &answer.cell))
+}
+
+fn compare(
+    store: &Store,
+    before: &Answer,
+    after: &Answer,
+    flips: &mut Vec<Value>,
+    moved: &mut Vec<Value>,
+) -> Result<(), StoreError> {
+    let change = Change { answer: &after.id, arm: after.cell.get("arm"), task: &after.task };
+    let why = why(store, &before.recipes, &after.recipes)?;
+    if before.state.state != after.state.state {
+        let codes = |state: &SessionState| json!([state.state, state.codes]);
+        flips.push(change.json("state", "state", codes(&before.state), codes(&after.state), &[]));
+    }
+    let items = |answer: &Answer| -> BTreeMap<String, Option<bool>> {
+        answer.items.iter().map(|item| (format!("{} {}", item.grader, item.id), item.hit)).collect()
+    };
+    pairs(&items(before), &items(after), |name, a, b| flips.push(change.json("item", name, json!(a), json!(b), &why)));
+    let citations = |answer: &Answer| -> BTreeMap<String, String> {
+        answer.citations.iter().map(|c| (format!("{}:{}", c.file, c.locator), c.bucket.clone())).collect()
+    };
+    pairs(&citations(before), &citations(after), |name, a, b| {
+        flips.push(change.json("citation", name, json!(a), json!(b), &why));
+    });
+    pairs(&before.values, &after.values, |name, a, b| {
+        moved.push(change.json("grade", name, json!(a.copied().flatten()), json!(b.copied().flatten()), &why));
+    });
+    Ok(())
+}
+
+/// Values under one name that are not equal.
+fn pairs<T: PartialEq>(a: &BTreeMap<String, T>, b: &BTreeMap<String, T>, mut each: impl FnMut(&str, Option<&T>, Option<&T>)) {
+    let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
+    names.sort();
+    names.dedup();
+    for name in names {
+        let (a, b) = (a.get(name), b.get(name));
+        if a != b {
+            each(name, a, b);
+        }
+    }
+}
+
+/// Fields in which the recipes of an answer's grades differ.
+fn why(store: &Store, before: &[Digest], after: &[Digest]) -> Result<Vec<Value>, StoreError> {
+    let mut out = Vec::new();
+    for (before, after) in before.iter().zip(after).filter(|(a, b)| a != b) {
+        let read = |digest: &Digest| -> Result<Value, StoreError> {
+            serde_json::from_slice(&store.get(digest)?)
+                .map_err(|e| StoreError::Unreadable { what: "a recipe".to_owned(), why: e.to_string() })
+        };
+        let reasons = key::differences(&read(before)?, &read(after)?);
+        out.extend(reasons.into_iter().map(|reason| json!(reason)));
+    }
+    Ok(out)
+}
+
+/// Rows of sessions without an answer of an agent: questions whose hits flipped.
+fn rows(store: &Store, a: &RunView, b: &RunView, flips: &mut Vec<Value>, equal: &mut u64) -> Result<(), StoreError> {
+    type Rows = BTreeMap<(BTreeMap<String, String>, String), (GradeRow, Digest)>;
+    let of = |view: &RunView| -> Result<Rows, StoreError> {
+        let mut out = Rows::new();
+        for node in view.of_kinds(store, &["grade"])? {
+            if node.record.part(part::ITEMS).is_some() {
+                continue;
+            }
+            let grades: Grades = get(store, &node, part::GRADES)?.unwrap_or_default();
+            for row in grades.rows {
+                out.insert((node.cell.clone(), row.task.clone()), (row, node.record.recipe));
+            }
+        }
+        Ok(out)
+    };
+    let (before, after) = (of(a)?, of(b)?);
+    for ((cell, task), (row, recipe)) in &after {
+        let Some((old, old_recipe)) = before.get(&(cell.clone(), task.clone())) else { continue };
+        let whole = |value: &Option<f64>| *value == Some(0.0) || *value == Some(1.0);
+        let count = flips.len();
+        let id = cell.iter().map(|(axis, value)| format!("{axis}={value}")).collect::<Vec<_>>().join(",");
+        let change = Change { answer: &id, arm: cell.get("arm"), task };
+        let flat = |row: &GradeRow| -> BTreeMap<String, Option<f64>> {
+            row.values.iter().filter(|(_, v)| whole(v)).map(|(name, v)| (name.clone(), *v)).collect()
+        };
+        let reasons = why(store, &[*old_recipe], &[*recipe])?;
+        pairs(&flat(old), &flat(row), |name, a, b| {
+            flips.push(change.json("item", name, json!(a.copied().flatten()), json!(b.copied().flatten()), &reasons));
+        });
+        *equal += u64::from(count == flips.len());
+    }
+    Ok(())
+}
+
+/// What moved per arm, and which rankings changed.
+fn results(a: &Value, b: &Value) -> (Vec<Value>, Vec<Value>) {
+    let values = |result: &Value| -> BTreeMap<(String, String), Value> {
+        let mut out = BTreeMap::new();
+        for arm in result["arms"].as_array().into_iter().flatten() {
+            let name = arm["arm"].as_str().unwrap_or_default();
+            for (metric, found) in arm["metrics"].as_object().into_iter().flatten() {
+                out.insert((name.to_owned(), metric.clone()), found["value"].clone());
+            }
+        }
+        out
+    };
+    let (before, after) = (values(a), values(b));
+    let mut keys: Vec<&(String, String)> = before.keys().chain(after.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    let arms = keys
+        .into_iter()
+        .filter(|key| before.get(*key) != after.get(*key))
+        .map(|key| json!({ "arm": key.0, "metric": key.1, "before": before.get(key), "after": after.get(key) }))
+        .collect();
+    let order = |result: &Value| -> Vec<Value> {
+        result["ranking"].as_array().into_iter().flatten().map(|row| json!([row["rank"], row["arm"]])).collect()
+    };
+    let (was, is) = (order(a), order(b));
+    let rankings = if was == is {
+        Vec::new()
+    } else {
+        vec![json!({ "by": b["ranked_by"], "before": was, "after": is })]
+    };
+    (arms, rankings)
+}
+
+/// A cell's state in words.
+#[must_use]
+pub fn state_words(state: &SessionState) -> String {
+    let word = match state.state {
+        CellState::Valid => "valid",
+        CellState::Invalid => "invalid",
+        CellState::Error => "error",
+        CellState::Missing => "missing",
+        CellState::Excluded => "excluded",
+    };
+    let mut out = word.to_owned();
+    if !state.codes.is_empty() {
+        out.push_str(&format!(" ({})", state.codes.join(", ")));
+    }
+    match state.fault {
+        Some(Fault::Harness) => out.push_str(", not the treatment's fault"),
+        Some(Fault::Treatment) => out.push_str(", the treatment's fault"),
+        None => {}
+    }
+    if let Some(error) = &state.error {
+        out.push_str(&format!(": {error}"));
+    }
+    out
+}
