@@ -96,8 +96,7 @@ struct Node {
     value: Value,
     /// A plain `<<`: as a key it takes in other mappings.
     merge: bool,
-    values: usize,
-    text: usize,
+    size: Cost,
 }
 
 /// A mapping or sequence whose end hasn't come yet.
@@ -117,6 +116,7 @@ enum Key {
 
 #[derive(Debug, Default)]
 struct Reader {
+    /// What is open, outermost first, each with the size of what it holds so far.
     open: Vec<(Open, Cost)>,
     anchors: HashMap<usize, Node>,
     document: Option<Node>,
@@ -148,17 +148,17 @@ impl Reader {
                     return Err(refused(at, "an alias stands inside of what it repeats"));
                 };
                 // Counted before anything is copied.
-                let cost = Cost { values: node.values, text: node.text };
-                let node = if self.fits(cost) { Some(node.clone()) } else { None };
-                self.spend(cost, at)?;
+                let size = node.size;
+                let node = if self.fits(size) { Some(node.clone()) } else { None };
+                self.spend(size, at)?;
                 node.map_or(Ok(()), |node| self.put(node, at))
             }
             Event::Scalar(text, style, anchor, tag) => {
-                self.spend(Cost { values: 1, text: text.len() }, at)?;
+                let size = Cost { values: 1, text: text.len() };
+                self.spend(size, at)?;
                 let merge = text == "<<" && style == ScalarStyle::Plain && tag.is_none();
-                let size = text.len();
                 let value = scalar(&text, style, tag.as_deref(), at)?;
-                self.finish(Node { value, merge, values: 1, text: size }, anchor, at)
+                self.finish(Node { value, merge, size }, anchor, at)
             }
             Event::SequenceStart(anchor, tag) => {
                 is_tag(tag.as_deref(), "seq", at)?;
@@ -194,50 +194,43 @@ impl Reader {
         if self.open.len() >= DEEPEST {
             return Err(YamlError::TooMuch { line: at.line(), what: "levels" });
         }
-        self.spend(Cost { values: 1, text: 0 }, at)?;
-        self.open.push((open, self.spent));
+        let size = Cost { values: 1, text: 0 };
+        self.spend(size, at)?;
+        self.open.push((open, size));
         Ok(())
     }
 
     fn end(&mut self, at: Marker) -> Result<(), YamlError> {
-        let Some((open, before)) = self.open.pop() else { return Ok(()) };
+        let Some((open, size)) = self.open.pop() else { return Ok(()) };
         let (anchor, value) = match open {
             Open::List { anchor, items } => (anchor, Value::Array(items)),
             Open::Table { anchor, merged, own, .. } => {
                 // What is merged in stands before the mapping's own entries, and gives way to them.
-                let mut merged = merged.into_iter();
-                let Some(mut whole) = merged.next() else {
-                    return self.close(anchor, Value::Object(own), before, at);
-                };
-                for table in merged.chain([own]) {
-                    whole.extend(table);
-                }
+                let mut tables = merged.into_iter().chain([own]);
+                let mut whole = tables.next().unwrap_or_default();
+                tables.for_each(|table| whole.extend(table));
                 (anchor, Value::Object(whole))
             }
         };
-        self.close(anchor, value, before, at)
-    }
-
-    fn close(&mut self, anchor: usize, value: Value, before: Cost, at: Marker) -> Result<(), YamlError> {
-        let values = self.spent.values - before.values + 1;
-        let text = self.spent.text - before.text;
-        self.finish(Node { value, merge: false, values, text }, anchor, at)
+        self.finish(Node { value, merge: false, size }, anchor, at)
     }
 
     /// Keeps a value that has an anchor, and puts it where it belongs.
     fn finish(&mut self, node: Node, anchor: usize, at: Marker) -> Result<(), YamlError> {
         if anchor != 0 {
-            self.spend(Cost { values: node.values, text: node.text }, at)?;
+            self.spend(node.size, at)?;
             self.anchors.insert(anchor, node.clone());
         }
         self.put(node, at)
     }
 
     fn put(&mut self, node: Node, at: Marker) -> Result<(), YamlError> {
-        let Some((open, _)) = self.open.last_mut() else {
+        let Some((open, size)) = self.open.last_mut() else {
             self.document = Some(node);
             return Ok(());
         };
+        size.values += node.size.values;
+        size.text += node.size.text;
         match open {
             Open::List { items, .. } => items.push(node.value),
             Open::Table { merged, own, key, .. } => match std::mem::replace(key, Key::None) {
