@@ -367,6 +367,15 @@ pub struct CitationRow {
     pub span: (u64, u64),
     /// Why, in words.
     pub reason: String,
+    /// The symbol that it names beside a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symbol: Option<String>,
+    /// Where that symbol was found: line, and whether it is defined there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<(u64, bool)>,
+    /// Of an ambiguous one: the files that it may mean.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<String>,
 }
 
 /// What a judge's replies come to.

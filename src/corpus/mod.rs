@@ -64,6 +64,25 @@ pub struct Corpus {
     pub sha256: Option<String>,
     /// Remarks for people, e.g. entries that were left out.
     pub notes: Vec<String>,
+    /// Made when somebody first looks something up.
+    pub(crate) ground: Looked,
+}
+
+/// A corpus's index for looking things up, shared by all copies of it.
+pub(crate) type Looked = std::sync::Arc<std::sync::OnceLock<std::sync::Arc<ground::Ground>>>;
+
+impl Corpus {
+    /// Its files with their lines, words and definitions; made once.
+    ///
+    /// # Errors
+    /// When its folder is not there.
+    pub fn ground(&self) -> Result<std::sync::Arc<ground::Ground>, CorpusError> {
+        if let Some(ground) = self.ground.get() {
+            return Ok(std::sync::Arc::clone(ground));
+        }
+        let ground = std::sync::Arc::new(ground::Ground::of_corpus(self)?);
+        Ok(std::sync::Arc::clone(self.ground.get_or_init(|| ground)))
+    }
 }
 
 /// Brings corpora in and keeps them.
@@ -126,7 +145,7 @@ impl Corpora {
             Pinned::Content(digest) => {
                 if let Some((path, tree)) = self.cache.published(digest) {
                     let origin = source.describe();
-                    return Ok(Corpus { path, tree, digest, origin, sha256: None, notes: Vec::new() });
+                    return Ok(Corpus { path, tree, digest, origin, sha256: None, notes: Vec::new(), ground: Looked::default() });
                 }
                 self.export(repo, source, subdir, None)
             }
@@ -136,7 +155,7 @@ impl Corpora {
                     && let Some((path, tree)) = self.cache.published(record.digest)
                 {
                     let Record { digest, origin, sha256, notes } = record;
-                    return Ok(Corpus { path, tree, digest, origin, sha256, notes });
+                    return Ok(Corpus { path, tree, digest, origin, sha256, notes, ground: Looked::default() });
                 }
                 self.export(repo, source, subdir, Some(key))
             }
@@ -239,7 +258,7 @@ impl Corpora {
                 Record { digest, origin: origin.clone(), sha256: sha256.clone(), notes: notes.clone() };
             self.cache.remember(key, &record)?;
         }
-        Ok(Corpus { path, tree, digest, origin, sha256, notes })
+        Ok(Corpus { path, tree, digest, origin, sha256, notes, ground: Looked::default() })
     }
 
     /// The archive file and its SHA-256: the user's, the cache's, or a fresh one.

@@ -37,6 +37,9 @@ impl<'a> Arm<'a> {
 pub(super) fn sentences(result: &Value) -> Vec<String> {
     let arms = Arm::ranked(result);
     let mut out = Vec::new();
+    for label in result["labels"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        out.push(format!("No agent was asked in this run. Its answers: {}.", plain(label)));
+    }
     if let Some(by) = result["ranked_by"].as_str() {
         out.push(lead(&arms, by));
         out.extend(sure(&arms, by));

@@ -118,14 +118,21 @@ fn design(pipeline: &Compiled) -> Design {
         })
         .unwrap_or_default();
     repos.sort_by(|a, b| a.name.cmp(&b.name));
-    Design { repos, authors_of: pipeline.disclosure.authors_of.clone() }
+    let mut labels: Vec<String> = pipeline.answers.values().map(|answer| answer.label.clone()).collect();
+    labels.sort();
+    labels.dedup();
+    Design { repos, authors_of: pipeline.disclosure.authors_of.clone(), labels }
 }
 
 fn design_value(pipeline: &Compiled) -> Value {
     let design = design(pipeline);
     let repos: Vec<Value> =
         design.repos.iter().map(|r| json!([r.name, r.language, r.exposure, r.lines, r.questions])).collect();
-    json!({ "repos": repos, "authors-of": design.authors_of })
+    let mut out = json!({ "repos": repos, "authors-of": design.authors_of });
+    if !design.labels.is_empty() {
+        out["labels"] = json!(design.labels);
+    }
+    out
 }
 
 pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {

@@ -9,6 +9,7 @@ use crate::artifact::{self, Recorded, SessionState, part};
 use crate::corpus::Corpus;
 use crate::digest::Digest;
 use crate::grade::answer::{self, Inputs};
+use crate::grade::citation::View;
 use crate::grade::sense::citations::Checkout;
 use crate::grade::validity::{self, Expected};
 use crate::manifest::axis;
@@ -176,6 +177,13 @@ pub(super) fn grade(job: &Job, names: &[String], profile: Profile, input: &Input
     let stream = if profile == Profile::Sense { job.part(input, part::STREAM)? } else { Vec::new() };
     let corpus = corpus_name(&job.pipeline, &job.cell).and_then(|name| job.corpora.get(name));
     let files = corpus.map(|corpus| Files::new(corpus, transcript.cwd.clone()));
+    let ground = match corpus {
+        Some(corpus) if profile != Profile::Sense => {
+            let ground = corpus.ground().map_err(|error| Failure::new(Cause::Output, error.to_string()))?;
+            Some(ground)
+        }
+        _ => None,
+    };
     let task = task(&job.pipeline, &job.cell);
     let server = match expected(job, &session) {
         Expected::Server(name) => Some(name),
@@ -191,6 +199,7 @@ pub(super) fn grade(job: &Job, names: &[String], profile: Profile, input: &Input
         cell: &cell,
         server,
         checkout: files.as_ref().map(|files| files as &dyn Checkout),
+        view: ground.as_ref().map(|source| View { source: source.as_ref(), root: transcript.cwd.as_deref() }),
     };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let graded = answer::grade(&names, &inputs, profile);

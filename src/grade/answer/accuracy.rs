@@ -111,11 +111,10 @@ mod tests {
     use super::*;
 
     fn question(files: &[&str], symbols: &[&str]) -> Question {
-        Question {
-            files: files.iter().map(|f| (*f).to_owned()).collect(),
-            symbols: symbols.iter().map(|s| (*s).to_owned()).collect(),
-            ..Question::default()
-        }
+        serde_json::from_value(serde_json::json!({
+            "id": "q", "prompt": "?", "kind": "locate", "difficulty": "easy", "files": files, "symbols": symbols,
+        }))
+        .unwrap()
     }
 
     fn hits(files: &[&str], symbols: &[&str], text: &str, profile: Profile) -> [bool; 3] {

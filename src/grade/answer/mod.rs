@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::citation::{Bucket, Citation, Finding, View, examine};
 use super::sense::citations::Checkout;
 use crate::artifact::transcript::Transcript;
 use crate::artifact::{CellState, CitationRow, GradeRow, Grades, Item, Recorded, SessionState};
@@ -47,8 +48,10 @@ pub struct Inputs<'a> {
     pub cell: &'a SessionState,
     /// Name of the arm's server, where it has one.
     pub server: Option<&'a str>,
-    /// The corpus at the answer's commit.
+    /// The corpus at the answer's commit, as profile `sense` looks at it.
     pub checkout: Option<&'a dyn Checkout>,
+    /// The same for the default rules.
+    pub view: Option<View<'a>>,
 }
 
 /// What graders give.
@@ -117,6 +120,21 @@ pub fn grade(names: &[&str], inputs: &Inputs<'_>, profile: Profile) -> Graded {
     out
 }
 
+fn row(citation: &Citation, finding: &Finding) -> CitationRow {
+    CitationRow {
+        file: citation.file.clone(),
+        locator: citation.locator.clone(),
+        bucket: finding.bucket.as_str().to_owned(),
+        path: finding.path.clone(),
+        distance: finding.distance,
+        span: (citation.span.start as u64, citation.span.end as u64),
+        reason: finding.reason.clone(),
+        symbol: citation.symbol.clone().filter(|_| citation.lines.is_some()),
+        evidence: finding.evidence.map(|e| (e.line, e.found == super::citation::Found::Definition)),
+        candidates: finding.candidates.clone(),
+    }
+}
+
 fn words(value: Option<Value>) -> String {
     value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
@@ -130,7 +148,17 @@ fn default(
 ) {
     let count = inputs.scenario.map_or(1, |scenario| scenario.step.len());
     let steps = Steps::of(inputs.transcript, count);
-    let cited: Vec<cited::Cited<'_>> = Vec::new();
+    let examined = examine(&steps.text, inputs.view);
+    let cited: Vec<cited::Cited<'_>> = examined
+        .iter()
+        .map(|(citation, finding)| cited::Cited {
+            written: &citation.file,
+            path: finding.path.as_deref(),
+            lines: citation.lines,
+            symbol: citation.symbol.as_deref(),
+            span: citation.span.clone(),
+        })
+        .collect();
     let mut put = |columns: Vec<(&'static str, Option<f64>)>| {
         values.extend(columns.into_iter().map(|(name, value)| (name.to_owned(), value)));
     };
@@ -140,6 +168,19 @@ fn default(
                 let checked = checks::check(scenario, &steps, inputs.transcript, &cited);
                 put(vec![("keyword_coverage", checked.coverage)]);
                 out.items.extend(checked.items);
+            }
+            ("citations", _) => {
+                let share = |bucket: Bucket| {
+                    let of = examined.iter().filter(|(_, finding)| finding.bucket == bucket).count();
+                    // Nothing cited says nothing, and neither does what can't be looked up.
+                    let can = inputs.view.is_some() && !examined.is_empty();
+                    can.then(|| cost::as_f64(of as u64) / cost::as_f64(examined.len() as u64))
+                };
+                put(vec![
+                    ("citation_grounding", share(Bucket::Grounded)),
+                    ("hallucination_rate", share(Bucket::Hallucinated)),
+                ]);
+                out.citations = examined.iter().map(|(citation, finding)| row(citation, finding)).collect();
             }
             ("gold", Some(scenario)) => {
                 let (items, [mentioned, found, exact]) = gold::recall(&scenario.gold, &steps.text, &cited);
@@ -151,7 +192,7 @@ fn default(
                 put(cost::columns(scenario, inputs.transcript, wall));
             }
             ("adoption", Some(scenario)) => {
-                let checked = inputs.checkout.is_some();
+                let checked = inputs.view.is_some();
                 put(adoption::columns(scenario, inputs.transcript, inputs.server, &cited, checked));
             }
             ("accuracy", _) => {

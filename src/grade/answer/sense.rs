@@ -110,6 +110,7 @@ pub(super) fn grade(
                 distance: None,
                 span: (cited.span.start as u64, cited.span.end as u64),
                 reason: verdict.reason.clone(),
+                ..CitationRow::default()
             })
             .collect();
     }

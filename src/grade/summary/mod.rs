@@ -104,6 +104,8 @@ pub struct Design {
     pub repos: Vec<RepoFacts>,
     /// Servers whose authors run this.
     pub authors_of: Vec<String>,
+    /// What the recordings are called whose answers were graded.
+    pub labels: Vec<String>,
 }
 
 /// What is known of a repository.
@@ -134,7 +136,7 @@ pub struct RepoFacts {
 ///  "cells": {totals}, "complete": BOOL,
 ///  "breakdown": {"kind"|"difficulty"|"repo": {VALUE: [{"arm", "n", "hit@5", "symbol_hit@5", "mrr"}]}},
 ///  "ranked_by": COMPOSITE|null, "ranking": [{"arm", "rank", COMPOSITE}],
-///  "repos": [...], "notes": [TEXT], "limits": [TEXT], "disclosure": [TEXT]}
+///  "repos": [...], "notes": [TEXT], "limits": [TEXT], "disclosure": [TEXT], "labels"?: [TEXT]}
 /// ```
 ///
 /// `value` is the median over replicates of the number that the metric's
@@ -165,7 +167,7 @@ pub fn summarise(input: &Summary) -> Value {
         .find_map(|name| named(&name))
         .or_else(|| input.composites.first())
         .map(|c| c.name.as_str());
-    json!({
+    let mut out = json!({
         "arms": entries,
         "cells": totals.json(),
         "complete": totals.missing == 0,
@@ -176,7 +178,11 @@ pub fn summarise(input: &Summary) -> Value {
         "notes": tell::notes(&totals, &input.design),
         "limits": tell::limits(input, &defs),
         "disclosure": tell::disclosure(&input.design),
-    })
+    });
+    if !input.design.labels.is_empty() {
+        out["labels"] = json!(input.design.labels);
+    }
+    out
 }
 
 /// Metrics of the pipeline's graders, in the order of the registry. Those that

@@ -1,0 +1,97 @@
+//! A changed check, gold row, rubric or composite: what is graded anew, and what the difference says.
+
+use serde_json::Value;
+
+use super::Place;
+
+const SCENARIO: &str = "scenarios/sample-smoothing.toml";
+
+/// A project with the demonstration's files of its own.
+fn project() -> Place {
+    let place = Place::new();
+    for file in ["pipelines/demo.toml", SCENARIO, "rubrics/sample-smoothing.toml"] {
+        place.take(file);
+    }
+    place
+}
+
+fn flips(found: &Value) -> Vec<&Value> {
+    found["flips"].as_array().unwrap().iter().collect()
+}
+
+#[test]
+fn a_changed_check_grades_anew_and_nothing_else() {
+    let place = project();
+    place.ok(&["run", "demo"]);
+    let first = place.ok(&["report", "latest", "--json"]).json();
+    // Everybody names the filter; nobody names this.
+    place.edit(SCENARIO, "value = \"MedianFilter\"", "value = \"KalmanFilter\"");
+    place.ok(&["run", "demo"]);
+    let mut stages = place.executed();
+    stages.dedup();
+    assert_eq!(stages, ["score", "summary"]);
+    let found = place.ok(&["diff", &first["run"]["run"].as_str().unwrap()[..], "latest", "--json"]).json();
+    let items: Vec<&str> = flips(&found).iter().filter_map(|flip| flip["item"].as_str()).collect();
+    assert!(items.iter().any(|item| item.ends_with("word MedianFilter")), "{items:?}");
+    assert!(items.iter().any(|item| item.ends_with("word KalmanFilter")), "{items:?}");
+    assert_eq!(flips(&found).len(), 8, "one check gone and one new, in four answers: {found}");
+    let why = flips(&found)[0]["why"][0]["field"].as_str().unwrap();
+    assert!(why.starts_with("fields.checks"), "{why}");
+    assert!(found["moved"].as_array().unwrap().iter().all(|one| one["item"] == "keyword_coverage"));
+    assert!(found["arms"].as_array().unwrap().iter().any(|one| one["metric"] == "fairness"));
+    let told = place.ok(&["diff", first["run"]["run"].as_str().unwrap()]).out;
+    assert!(told.contains("What flipped (8)") && told.contains("because of fields.checks"), "{told}");
+    // Old grades stay: the first run still reports as it did.
+    let again = place.ok(&["report", first["run"]["run"].as_str().unwrap(), "--json"]).json();
+    assert_eq!(again["result"], first["result"]);
+    // Back to the old check: all grades are there already.
+    place.edit(SCENARIO, "value = \"KalmanFilter\"", "value = \"MedianFilter\"");
+    place.ok(&["run", "demo"]);
+    assert_eq!(place.executed(), Vec::<String>::new());
+}
+
+#[test]
+fn a_changed_weight_of_the_rubric_reads_the_replies_anew() {
+    let place = project();
+    place.ok(&["run", "demo"]);
+    let before = place.row("grep/sample-smoothing/1")["judgement"]["quality"].as_f64().unwrap();
+    let rubric = place.read("rubrics/sample-smoothing.toml");
+    let line = rubric.lines().find(|line| line.contains("weight")).unwrap();
+    let number: f64 = line.split("weight").nth(1).unwrap().split(['=', ',', '}']).nth(1).unwrap().trim().parse().unwrap();
+    // Two weights of one step, so that they still sum to 1.
+    let weights: Vec<&str> = rubric.lines().filter(|line| line.contains("weight")).take(2).collect();
+    let second: f64 =
+        weights[1].split("weight").nth(1).unwrap().split(['=', ',', '}']).nth(1).unwrap().trim().parse().unwrap();
+    let set = |line: &str, old: f64, new: f64| line.replacen(&old.to_string(), &format!("{new}"), 1);
+    let changed = rubric
+        .replacen(weights[0], &set(weights[0], number, (number * 100.0 - 5.0).round() / 100.0), 1)
+        .replacen(weights[1], &set(weights[1], second, (second * 100.0 + 5.0).round() / 100.0), 1);
+    place.write("rubrics/sample-smoothing.toml", &changed);
+    place.ok(&["run", "demo"]);
+    let mut stages = place.executed();
+    stages.dedup();
+    assert_eq!(stages, ["rate.read", "summary"]);
+    let after = place.row("grep/sample-smoothing/1")["judgement"]["quality"].as_f64().unwrap();
+    assert!((before - after).abs() > 1e-9);
+}
+
+#[test]
+fn a_bad_reply_is_counted_and_the_next_one_is_taken() {
+    let place = project();
+    place.ok(&["run", "demo"]);
+    let unreadable: Vec<u64> = place
+        .rows()
+        .iter()
+        .filter_map(|row| row["judgement"]["unreadable"].as_u64())
+        .collect();
+    assert_eq!(unreadable.len(), 4);
+    assert!(unreadable.iter().sum::<u64>() >= 1, "one recorded reply is unusable");
+}
+
+#[test]
+fn a_recording_that_is_not_there_says_what_to_do() {
+    let place = Place::new();
+    let said = place.go(&["run", "regrade"]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("there is no recording") && said.err.contains("proofline import"), "{}", said.err);
+}
