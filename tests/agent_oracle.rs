@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use proofline::agent::{self, Hints, ReadError};
+use proofline::artifact::steps::{self, Split};
 use proofline::artifact::transcript::{Dialect, Fault, LimitKind, Transcript, Usage, What};
 
 #[expect(clippy::print_stdout, reason = "says that a test was skipped")]
@@ -825,5 +826,53 @@ fn published_runs_have_their_published_numbers() {
     checks.equal("held-out, model", got.models.join(" "), "claude-opus-4-7".to_owned());
     let servers: Vec<_> = got.servers.iter().map(|s| s.name.as_str()).collect();
     checks.equal("held-out, servers", servers, vec!["codebase-memory-mcp", "sense"]);
+    checks.end();
+}
+
+/// Answers to several steps at once, and how many of the steps their own labels tell apart: headers,
+/// or the keys of a JSON summary.
+#[test]
+fn answers_are_split_by_their_own_labels() {
+    let Some(oracle) = oracle() else { return };
+    let mut checks = Checks::default();
+    let bench = oracle.join("sense-bench");
+    for (file, steps, split, by_reference) in [
+        ("results/global/probe/flask", 4, 4, 4),
+        ("results/global/probe/gin", 4, 4, 0),
+        ("results/global/serena/flask", 4, 4, 0),
+        // Nothing but narration when the budget ended.
+        ("results/global/serena/gin", 4, 0, 0),
+        ("results/global/baseline/flask", 4, 4, 0),
+        ("results/global/sense/flask", 4, 4, 0),
+        ("results/global/sense/gin", 4, 4, 0),
+        ("results/global/gitnexus/flask", 4, 4, 0),
+        ("results/global/gitnexus/gin", 4, 4, 0),
+        ("results/go/claude-fable-5/sense/consul/run-1", 7, 7, 0),
+        ("results/go/glm-5.2_cloud/baseline/dolt/run-1", 7, 7, 0),
+        ("results/go/glm-5.2_cloud/sense/dolt/run-1", 7, 7, 7),
+        // Only the first of three has a label: where it ends is not told.
+        ("results/go/gpt-5.5/baseline/pebble/run-1", 3, 0, 0),
+        ("results/go/gpt-5.5/sense/pebble/run-1", 3, 3, 0),
+        ("results/go/ollama-cloud_mistral-large-3_675b/baseline/dolt/run-2", 7, 0, 0),
+        ("held-out/transcripts/baseline/flask", 4, 4, 4),
+        ("held-out/transcripts/sense/flask", 4, 4, 0),
+    ] {
+        let got = agent::read_any(&load(&bench.join(file).join("transcript.json"))).expect("a transcript");
+        let parts = steps::step_answers(&got, steps, &[]);
+        checks.equal(file, parts.answers.iter().flatten().count(), split);
+        let want = if split == 0 { Split::Failed } else { Split::Headers };
+        checks.equal(&format!("{file}, how"), parts.split, want);
+        let reference = steps::reference_headers(&got.answer(), steps);
+        checks.equal(&format!("{file}, reference"), reference.iter().flatten().count(), by_reference);
+    }
+    // The keys begin where they were seen to: characters of the answer.
+    let flask = agent::read_any(&load(&bench.join("results/global/baseline/flask/transcript.json")));
+    let answer = flask.expect("a transcript").answer();
+    let starts: Vec<usize> = steps::headers(&answer, 4, &[])
+        .into_iter()
+        .flatten()
+        .map(|range| answer[..range.start].chars().count())
+        .collect();
+    checks.equal("baseline/flask, places", starts, vec![89, 3144, 3751, 5756]);
     checks.end();
 }

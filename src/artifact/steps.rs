@@ -56,36 +56,82 @@ pub fn step_answers(transcript: &Transcript, steps: usize, names: &[&str]) -> St
 /// Longest line that counts as a header, in bytes.
 const MAX_HEADER: usize = 200;
 
-/// Byte ranges of steps by headers: `## Step 2`, `**Step 2 - name**`, `Step 2: name`, or a header
-/// that is a step's name. Of a header that comes more than once the last is meant that leaves the
-/// later steps behind it; a part goes to the header of the next step that has one.
+/// How an answer may label its steps, the surest first.
+const LABELS: usize = 3;
+const HEADER: usize = 0;
+const KEY: usize = 1;
+const TITLE: usize = 2;
+
+/// Byte ranges of steps by the answer's own labels: headers (`## Step 2`, `**Step 2 - name**`, or
+/// a header that is a step's name), keys of a JSON summary (`"step2_callers": ...`), or lines that
+/// begin with `Step 2:`. The kind of label that tells most steps apart is taken.
+///
+/// Of a label that comes more than once the last is meant that leaves the later steps behind it.
+/// A part goes to the label of the next step; a step whose next one has none is not told apart.
 pub fn headers(answer: &str, steps: usize, names: &[&str]) -> Vec<Option<Range<usize>>> {
-    let mut places: Vec<Vec<usize>> = vec![Vec::new(); steps];
+    let mut places = vec![vec![Vec::new(); steps]; LABELS];
     let names: Vec<String> = names.iter().map(|name| plain(name)).collect();
+    // Keys of inner objects may look alike: only those that stand furthest out count.
+    let mut outermost = usize::MAX;
     let mut at = 0;
     for line in answer.split_inclusive('\n') {
-        if line.len() <= MAX_HEADER
-            && let Some(step) = header_of(line, &names)
-            && let Some(of_step) = places.get_mut(step)
+        if let Some((indent, step)) = key_of(line)
+            && step < steps
+            && indent <= outermost
+        {
+            if indent < outermost {
+                places[KEY].iter_mut().for_each(Vec::clear);
+                outermost = indent;
+            }
+            places[KEY][step].push(at);
+        } else if line.len() <= MAX_HEADER
+            && let Some((label, step)) = header_of(line, &names)
+            && let Some(of_step) = places[label].get_mut(step)
         {
             of_step.push(at);
         }
         at += line.len();
     }
-    let mut out = vec![None; steps];
-    let mut end = answer.len();
-    for step in (0..steps).rev() {
-        let before = places[step].partition_point(|place| *place < end);
-        if let Some(start) = before.checked_sub(1).map(|last| places[step][last]) {
-            out[step] = Some(start..end);
-            end = start;
-        }
+    let parts = places.iter().map(|places| chain(places, answer.len()));
+    // Of equals the first: `max_by_key` would give the last.
+    let found = |ranges: &Vec<Option<Range<usize>>>| ranges.iter().flatten().count();
+    parts.reduce(|best, next| if found(&next) > found(&best) { next } else { best }).unwrap_or_default()
+}
+
+/// Parts between labels, from the last step to the first.
+fn chain(places: &[Vec<usize>], length: usize) -> Vec<Option<Range<usize>>> {
+    let mut out = vec![None; places.len()];
+    // Where the next step begins; none when that is not known.
+    let mut next = Some(length);
+    let mut limit = length;
+    for (step, places) in places.iter().enumerate().rev() {
+        let before = places.partition_point(|place| *place < limit);
+        let start = before.checked_sub(1).map(|last| places[last]);
+        out[step] = start.zip(next).map(|(start, end)| start..end);
+        limit = start.unwrap_or(limit);
+        next = start;
     }
     out
 }
 
-/// The step, from 0, whose header a line is.
-fn header_of(line: &str, names: &[String]) -> Option<usize> {
+/// Indentation and step, from 0, of a line that begins with a JSON key like `"step1_callers":`.
+fn key_of(line: &str) -> Option<(usize, usize)> {
+    let text = line.trim_start_matches([' ', '\t', '{', '[', ',']);
+    let rest = text.strip_prefix('"')?;
+    let (word, rest) = rest.split_at_checked(4)?;
+    let rest = rest.trim_start_matches(['_', '-', ' ']);
+    let digits = rest.bytes().take(4).take_while(u8::is_ascii_digit).count();
+    let (number, rest) = rest.split_at(digits);
+    let apart = !rest.starts_with(|c: char| c.is_alphanumeric());
+    // The key's end is near: what follows is its value.
+    let end = rest.bytes().take(MAX_HEADER).position(|b| b == b'"')?;
+    let is_key = rest.get(end + 1..)?.trim_start().starts_with(':');
+    let step = number.parse::<usize>().ok()?.checked_sub(1)?;
+    (word.eq_ignore_ascii_case("step") && apart && is_key).then_some((line.len() - text.len(), step))
+}
+
+/// Kind and step, from 0, of a line that is a header.
+fn header_of(line: &str, names: &[String]) -> Option<(usize, usize)> {
     static NUMBERED: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(
             r"(?i)^[ \t>]{0,6}(?P<mark>#{1,6}[ \t]*|[-*+][ \t]+)?(?P<bold>\*\*|__)?[ \t]*step[ \t]*(?P<n>[0-9]{1,3})(?P<rest>.*)$",
@@ -97,16 +143,19 @@ fn header_of(line: &str, names: &[String]) -> Option<usize> {
         let step = found["n"].parse::<usize>().ok()?.checked_sub(1)?;
         let rest = found["rest"].chars().next();
         let apart = rest.is_none_or(|c| !c.is_alphanumeric() && c != '_');
-        let marked =
-            found.name("bold").is_some() || found.name("mark").is_some_and(|m| m.as_str().starts_with('#'));
-        // Without a mark only a line that is nothing else: prose begins with these words, too.
-        let titled = rest.is_none_or(|c| matches!(c, ':' | '.' | ')' | '-' | '\u{2013}' | '\u{2014}'));
-        return (apart && (marked || titled)).then_some(step);
+        let hashed = found.name("mark").is_some_and(|m| m.as_str().starts_with('#'));
+        if apart && (hashed || found.name("bold").is_some()) {
+            return Some((HEADER, step));
+        }
+        // Without a mark prose begins with these words, too.
+        let titled = rest.is_none_or(|c| matches!(c, ':' | '.' | ')' | '\u{2013}' | '\u{2014}'));
+        return titled.then_some((TITLE, step));
     }
     let text = line.trim_start();
     let header = text.starts_with('#') || (text.starts_with("**") && text.ends_with("**"));
     let text = plain(text);
-    header.then(|| names.iter().position(|name| !name.is_empty() && text.ends_with(name)))?
+    let named = || names.iter().position(|name| !name.is_empty() && text.ends_with(name));
+    header.then(named)?.map(|step| (HEADER, step))
 }
 
 /// Words of a header without marks, in lower case.
@@ -152,7 +201,8 @@ mod tests {
             "intro\n## Step 1\na\n## Step 2\nb\n## Step 3\nc",
             "### **Step 1: Find callers**\na\n### **Step 2: x**\nb\n### **Step 3**\nc\n",
             "**Step 1 \u{2014} Find callers**\na\n**Step 2**\nb\n  **Step 3**\nc\n",
-            "Step 1: x\nStep 1 was hard\n- **Step 2**\nb\nStep 3.\nc",
+            "Step 1: x\nStep 1 was hard\nStep 2\nb\nStep 3.\nc",
+            "- **Step 1**\na\n- **Step 2**: x\nb\n> ## Step 3\nc",
             "# Find callers\na\n## 2. Trace it\nb\n**Say so**\nc",
             // A plan first, then the answer.
             "## Step 1\n## Step 2\n## Step 3\nplan done\n## Step 1\na\n## Step 2\nb\n## Step 3\nc",
@@ -177,9 +227,34 @@ mod tests {
             assert_eq!(headers(answer, 2, &[]), [None, None], "{answer}");
             assert!(reference_headers(answer, 2).iter().all(Option::is_none), "{answer}");
         }
-        // One of three: the others are not guessed, and the part goes to the end.
+        // Where a part ends is known by the next step's label alone.
         let answer = "x\n## Step 2\nb\n";
-        assert_eq!(parts(answer, &headers(answer, 3, &[])), [None, Some("## Step 2\nb\n"), None]);
+        assert_eq!(parts(answer, &headers(answer, 3, &[])), [None, None, None]);
+        assert_eq!(parts(answer, &headers(answer, 2, &[])), [None, Some("## Step 2\nb\n")]);
+        let answer = "## Step 1\na\n## Step 2\nb\n## Step 4\nd\n";
+        let found = parts(answer, &headers(answer, 4, &[]));
+        assert_eq!(found, [Some("## Step 1\na\n"), None, None, Some("## Step 4\nd\n")]);
+    }
+
+    #[test]
+    fn a_summary_is_split_by_its_outer_keys() {
+        let answer = "Step 1: look.\n```json\n{\n  \"steps_completed\": 2,\n  \"step1_find\": {\n    \"step1\": \"x\",\n    \"step2\": 1\n  },\n  \"Step_2\": [\n    \"step2: not a key\"\n  ]\n}\n";
+        let found = parts(answer, &headers(answer, 2, &[]));
+        assert!(
+            found[0].unwrap().starts_with("  \"step1_find\": {") && found[0].unwrap().ends_with("  },\n")
+        );
+        assert!(found[1].unwrap().starts_with("  \"Step_2\": [") && found[1].unwrap().ends_with("}\n"));
+        for no in [
+            "\"step\": 1",
+            "\"step1",
+            "\"step1\" 2",
+            "\"step0\": 1",
+            "\"step99999\": 1",
+            "\"step1a\": 1",
+            "\"st\u{e9}p1\": 1",
+        ] {
+            assert_eq!(key_of(no), None, "{no}");
+        }
     }
 
     #[test]
