@@ -22,7 +22,7 @@ const LAYERS: [&[&str]; 7] = [
 ];
 
 /// Edges inside a layer that are allowed.
-const BESIDE: [(&str, &str); 12] = [
+const BESIDE: [(&str, &str); 13] = [
     // A tree of files is written and hashed in one pass.
     ("fsio", "digest"),
     // Children are timed, and their logs are files.
@@ -31,6 +31,8 @@ const BESIDE: [(&str, &str); 12] = [
     // The journal tells states and causes in the words of the formats.
     ("event", "artifact"),
     ("event", "manifest"),
+    // Graders look into code through a trait of theirs, which a corpus implements.
+    ("corpus", "grade"),
     ("retrieve", "corpus"),
     ("retrieve", "mcp"),
     ("agent", "mcp"),

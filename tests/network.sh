@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What needs package registries: archives through the registries' own clients,
 # real servers driven by the retrieval pipeline, the same without a network, the
-# published BM25 lists, a new server from an empty folder, and results that go
-# through a bucket.
+# published BM25 lists, a new server from an empty folder, results that go
+# through a bucket, and the citations of answers about Flask.
 #
 #   tests/network.sh            all parts
 #   tests/network.sh a d        these parts
 #
-# Wants root, python3 with pip, node with npm, apt, and target/release/proofline.
+# Wants root, python3 with pip, node with npm, apt, target/release/proofline, and for g cargo.
 # Everything goes into one scratch folder, which is removed at the end;
 # PROOFLINE_BIN names another binary, NETWORK_SCRATCH a folder that is kept, with
 # the servers in it for the next time.
@@ -237,8 +237,22 @@ part_e() {
   check left "$scratch"
 }
 
+# What answers cite, looked up in Flask's source as the program fetches it.
+part_g() {
+  retrieval 0 g.json g --set "datasets=$here/datasets" --set servers=grep --set repos=flask
+  local found
+  found=$(find "$scratch/store-g/cache/corpora/trees" -path '*/tree/src/flask/app.py' | head -n 1)
+  [ -n "$found" ] || fail "the source of Flask is not in the corpus cache"
+  PROOFLINE_FLASK=${found%/src/flask/app.py} timeout 1200 cargo test --release --locked --offline --test citations \
+    citations_of_flask -- --exact --nocapture >"$out/g.test" 2>&1 || {
+    tail -n 60 "$out/g.test" >&2
+    fail "citations of Flask are not what they should be"
+  }
+  grep -oE 'flask\.toml: [1-9][0-9]* checks.*' "$out/g.test" | sed 's/^/   /' || fail "no citation of Flask was checked"
+}
+
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(a b c d e f)
+[ ${#parts[@]} -gt 0 ] || parts=(a b c d e f g)
 part() {
   local name=$1 start=$SECONDS
   shift

@@ -4,6 +4,8 @@
 //! earlier session (`is_copied_context`) are that session's. A user's step after the agent has
 //! spoken begins another turn.
 
+#![expect(clippy::struct_field_names, reason = "fields are named as they are written")]
+
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -286,7 +286,7 @@ fn status_in(text: &str) -> Option<u16> {
     // The words come first; what follows is the other side's.
     let end = bytes.len().min(400);
     (0..end).find_map(|at| {
-        let before = at.checked_sub(1).is_some_and(|before| digits(before));
+        let before = at.checked_sub(1).is_some_and(digits);
         if before || !digits(at) || !digits(at + 1) || !digits(at + 2) || digits(at + 3) {
             return None;
         }

@@ -323,8 +323,9 @@ impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for Values<'a, T> {
 }
 
 /// What a message says: a bare text, or blocks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum Content<'a, B> {
+    #[default]
     Nothing,
     Words(Cow<'a, str>),
     Blocks(Vec<Piece<'a, B>>),
@@ -336,12 +337,6 @@ pub(super) enum Piece<'a, B> {
     Nothing,
     Words(Cow<'a, str>),
     Block(B),
-}
-
-impl<B> Default for Content<'_, B> {
-    fn default() -> Self {
-        Self::Nothing
-    }
 }
 
 impl<'de: 'a, 'a, B: Deserialize<'de>> Deserialize<'de> for Content<'a, B> {

@@ -21,6 +21,8 @@ pub use crate::artifact::transcript::Dialect;
 use crate::artifact::transcript::{Transcript, Usage};
 use loose::{Opt, Shape, Text};
 
+/// Version of all readers; raised when what they read from equal bytes changes.
+pub const VERSION: u32 = 1;
 /// Longest stream that is read, in bytes.
 pub const MAX_BYTES: usize = 256 << 20;
 

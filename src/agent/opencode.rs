@@ -215,7 +215,7 @@ impl Tokens {
 
 /// What a stream holds, in order of first appearance.
 enum Slot<'a> {
-    Part(Part<'a>, Option<u64>),
+    Part(Box<Part<'a>>, Option<u64>),
     Failed(Failure<'a>, Option<u64>),
 }
 
@@ -251,7 +251,7 @@ pub(super) fn read(text: &str, hints: &Hints) -> Result<Transcript, ReadError> {
     super::some_of(any, Dialect::Opencode, text)?;
     for slot in held.slots {
         match slot {
-            Slot::Part(part, at) => reader.part(part, at, false),
+            Slot::Part(part, at) => reader.part(*part, at, false),
             Slot::Failed(failure, at) => reader.failed(failure, at),
         }
     }
@@ -442,7 +442,7 @@ impl Reader<'_> {
 impl<'a> Held<'a> {
     fn put(&mut self, part: Part<'a>, at: Option<u64>) {
         let Some(id) = part.id.some().map(str::to_owned) else {
-            self.slots.push(Slot::Part(part, at));
+            self.slots.push(Slot::Part(Box::new(part), at));
             return;
         };
         if let Some(slot) = self.by_id.get(&id).and_then(|slot| self.slots.get_mut(*slot)) {
@@ -450,10 +450,10 @@ impl<'a> Held<'a> {
             let began = match slot {
                 Slot::Part(_, began) | Slot::Failed(_, began) => *began,
             };
-            *slot = Slot::Part(part, began);
+            *slot = Slot::Part(Box::new(part), began);
             return;
         }
         self.by_id.insert(id, self.slots.len());
-        self.slots.push(Slot::Part(part, at));
+        self.slots.push(Slot::Part(Box::new(part), at));
     }
 }

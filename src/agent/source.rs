@@ -81,12 +81,11 @@ pub(super) fn each<'a, T: Deserialize<'a>, E>(
     let mut failed_last = false;
     for (number, line) in lines(text) {
         failed_last = false;
-        match serde_json::from_str::<Opt<T>>(line) {
-            Ok(Opt(Some(value))) => take(number, line, value)?,
-            _ => {
-                losses.unreadable += 1;
-                failed_last = true;
-            }
+        if let Ok(Opt(Some(value))) = serde_json::from_str::<Opt<T>>(line) {
+            take(number, line, value)?;
+        } else {
+            losses.unreadable += 1;
+            failed_last = true;
         }
     }
     if failed_last && !ended {

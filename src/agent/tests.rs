@@ -6,7 +6,7 @@ use super::*;
 use crate::artifact::transcript::{Fault, LimitKind, What};
 
 fn lines(all: &[Value]) -> Vec<u8> {
-    all.iter().map(|line| format!("{line}\n")).collect::<String>().into_bytes()
+    all.iter().fold(String::new(), |text, line| text + &line.to_string() + "\n").into_bytes()
 }
 
 fn said(of: &Transcript) -> Vec<String> {
@@ -169,7 +169,7 @@ fn dialects_do_not_mix() {
             match both {
                 Ok(_) => assert_eq!(a, b),
                 Err(ReadError::Mixed { line: 2, dialect, other, .. }) => {
-                    assert_eq!((dialect, other), (*a, *b))
+                    assert_eq!((dialect, other), (*a, *b));
                 }
                 Err(other) => panic!("{a:?} {b:?}: {other}"),
             }

@@ -65,7 +65,7 @@ pub(super) fn common(name: &str) -> &str {
 fn split(name: &str, prefix: Prefix, known: &[&str]) -> Option<(String, String)> {
     if let Some(rest) = name.strip_prefix("mcp__") {
         let by_known = known.iter().find_map(|server| after(rest, server, "__"));
-        let (server, tool) = by_known.or_else(|| rest.split_once("__").map(|(s, t)| (s, t)))?;
+        let (server, tool) = by_known.or_else(|| rest.split_once("__"))?;
         return (!server.is_empty() && !tool.is_empty()).then(|| (server.to_owned(), tool.to_owned()));
     }
     if prefix == Prefix::Bare {

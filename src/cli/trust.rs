@@ -29,8 +29,12 @@ pub(super) fn programs(pipeline: &Compiled, shipped_pipeline: bool) -> BTreeSet<
     }
     if !shipped_pipeline {
         for stage in &pipeline.stages {
-            if let Work::Command(command) = &stage.work {
-                out.extend(program(&command.run, &pipeline.root));
+            match &stage.work {
+                Work::Command(command) => out.extend(program(&command.run, &pipeline.root)),
+                Work::Grade { programs, .. } => {
+                    out.extend(programs.iter().filter_map(|p| program(&p.grader.run, &pipeline.root)));
+                }
+                _ => {}
             }
         }
     }

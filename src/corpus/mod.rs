@@ -16,6 +16,7 @@ mod error;
 mod folder;
 mod git;
 pub mod grammar;
+pub mod ground;
 mod known;
 mod registry;
 mod remote;

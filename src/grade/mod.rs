@@ -3,9 +3,11 @@
 //! [`metric`](mod@metric) and [`grader`](mod@grader) are the registries that
 //! the compiler checks names against, [`grade`] runs graders on the parts of
 //! one node, [`summary`] pools the grades of a run into its result, [`gate`](mod@gate)
-//! compares results with bounds and says how a run ends.
+//! compares results with bounds and says how a run ends. [`citation`] finds what an
+//! answer points at and looks it up in the code.
 
 pub mod answer;
+pub mod citation;
 pub mod cost;
 pub mod gate;
 pub mod grader;

@@ -62,6 +62,10 @@ pub struct Pipeline {
     /// Stages by name.
     #[schemars(extend("minProperties" = 1, "propertyNames" = names::slug()))]
     pub stage: IndexMap<String, Stage>,
+    /// Graders of the user's own: programs that score answers.
+    #[serde(default)]
+    #[schemars(extend("propertyNames" = names::slug()))]
+    pub grader: IndexMap<String, Grader>,
     /// Named weighted sums over metrics.
     #[serde(default)]
     #[schemars(extend("propertyNames" = names::slug()))]
@@ -72,6 +76,51 @@ pub struct Pipeline {
     /// Shares above which an experiment is void.
     #[serde(default)]
     pub experiment: Experiment,
+}
+
+/// A program that scores answers: it reads `in/answer.json` and writes `grades.json`, in a working directory
+/// of its own and without a network.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Grader {
+    /// The program and its arguments; each stays one argument, no shell.
+    #[schemars(length(min = 1))]
+    pub run: Vec<String>,
+    /// Project files and folders that it reads; globs allowed.
+    #[serde(default)]
+    pub inputs: Vec<String>,
+    /// Metrics that it gives, by name.
+    #[schemars(extend("minProperties" = 1))]
+    pub metrics: IndexMap<String, GraderMetric>,
+    /// Longest time for one answer; default one minute.
+    #[serde(default)]
+    pub time: Option<Span>,
+}
+
+/// A metric of a user's grader. A value outside the bounds counts as none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct GraderMetric {
+    /// Smallest value allowed; default 0.
+    #[serde(default)]
+    pub at_least: Option<f64>,
+    /// Largest value allowed; default 1.
+    #[serde(default)]
+    pub at_most: Option<f64>,
+    /// Which layer it belongs to; default fairness.
+    #[serde(default)]
+    pub layer: MetricLayer,
+}
+
+/// Layer of a metric; composites stay inside one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MetricLayer {
+    /// How good an answer is.
+    #[default]
+    Fairness,
+    /// How much of the work the server did.
+    Adoption,
 }
 
 /// What paid stages may cost.

@@ -14,7 +14,7 @@ use crate::manifest::recording::{Dialect, RecordedAnswer};
 use crate::manifest::rubric::Rubric;
 use crate::manifest::scenario;
 use crate::manifest::pipeline::{
-    Bound, Disclosure, Effect, Experiment, Kind, Limits, Output, Paid, Pool, Profile, Retry, Start,
+    Bound, Disclosure, Effect, Experiment, Grader, Kind, Limits, Output, Paid, Pool, Profile, Retry, Start,
 };
 use crate::manifest::server::Server;
 
@@ -253,6 +253,8 @@ pub enum Work {
         graders: Vec<String>,
         /// Whose rules.
         profile: Profile,
+        /// Those of them that are programs.
+        programs: Vec<GraderProgram>,
     },
     /// Put grades together.
     Aggregate,
@@ -279,6 +281,15 @@ pub struct Command {
     pub cost: Option<String>,
     /// May it use the network?
     pub network: bool,
+}
+
+/// A grader that is a program.
+#[derive(Clone, Debug)]
+pub struct GraderProgram {
+    /// Name.
+    pub name: String,
+    /// The grader.
+    pub grader: Grader,
 }
 
 /// A term of a composite.

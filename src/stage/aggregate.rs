@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{Artifact, Failure, Input, Job, questions};
-use crate::artifact::{CellState, Grades, part};
+use crate::artifact::{CellState, GradeRow, Grades, part};
 use crate::digest::Digest;
 use crate::grade::grader::JUDGE;
 use crate::grade::summarise;
 use crate::grade::summary::{Cell, Composite, CustomNumber, Design, RepoFacts, Summary, Term};
 use crate::manifest::axis;
 use crate::manifest::pipeline::{Effect, Kind as StageKind};
-use crate::plan::compiled::{Compiled, Stage, Work};
+use crate::plan::compiled::{Compiled, GraderProgram, Stage, Work};
 use crate::plan::key::{At, Kind, NoRecipe};
 use crate::store::PartContent;
 
@@ -146,7 +146,10 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
     let mut cells = Cells::default();
     for (stage, inputs) in needs {
         match &stage.work {
-            Work::Grade { graders, .. } => {
+            Work::Grade { graders, programs, .. } => {
+                for input in &inputs {
+                    summary.custom.extend(own_numbers(job, input, programs)?);
+                }
                 for name in graders {
                     if !summary.graders.contains(name) {
                         summary.graders.push(name.clone());
@@ -236,6 +239,29 @@ fn merge(have: &mut Grades, more: Grades) {
     }
     have.node.extend(more.node);
     have.samples.extend(more.samples);
+}
+
+/// Values of graders that are programs; those of a cell whose fault is the harness's are left out.
+fn own_numbers(job: &Job, input: &Input, programs: &[GraderProgram]) -> Result<Vec<CustomNumber>, Failure> {
+    if programs.is_empty() || input.parts.is_none() {
+        return Ok(Vec::new());
+    }
+    let grades: Grades = job.json(input, part::GRADES)?;
+    let answer = job.pipeline.answer(&input.cell).map(|(_, answer)| answer);
+    let recorded = || answer.map(|answer| answer.replicate.to_string());
+    let replicate = input.cell.get(axis::REPLICATE).cloned().or_else(recorded);
+    let names = programs.iter().flat_map(|program| program.grader.metrics.keys());
+    let rows = grades.rows.iter().filter(|row| row.state == CellState::Valid);
+    let of = |row: &GradeRow, name: &String| {
+        Some(CustomNumber {
+            metric: name.clone(),
+            arm: input.cell.get(axis::ARM).cloned(),
+            replicate: replicate.clone(),
+            value: *row.values.get(name)?,
+            measured: false,
+        })
+    };
+    Ok(rows.flat_map(|row| names.clone().filter_map(move |name| of(row, name))).collect())
 }
 
 /// Numbers of a command's metrics part: a JSON object of names and numbers (or null).

@@ -1,10 +1,11 @@
 //! `grade`: graders over the parts that they declare.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Artifact, Failure, Job, answer, questions};
+use super::{Artifact, Failure, Job, answer, program, questions};
 use crate::artifact::{AnswerRow, IngestFacts, Timing, part};
 use crate::grade::{self, GraderDef, Inputs};
 use crate::manifest::dataset::Question;
@@ -17,13 +18,20 @@ pub(super) struct Grade;
 
 impl Kind for Grade {
     fn recipe(&self, at: &At<'_>) -> Result<Map<String, Value>, NoRecipe> {
-        let Work::Grade { graders, profile } = &at.stage.work else {
+        let Work::Grade { graders, profile, .. } = &at.stage.work else {
             return Err(NoRecipe::Impossible("this stage grades nothing".to_owned()));
         };
         if answer::reads_answers(at.pipeline, &at.stage.needs) {
             let read = upstream(at, StageKind::Session);
             let read = read.ok_or_else(|| NoRecipe::Impossible("there is no answer to grade".to_owned()))?;
-            return answer::grade_recipe(at, graders, *profile, read);
+            let Work::Grade { programs, .. } = &at.stage.work else { return Ok(Map::new()) };
+            let ours: Vec<String> =
+                graders.iter().filter(|name| programs.iter().all(|p| p.name != **name)).cloned().collect();
+            let mut out = answer::grade_recipe(at, &ours, *profile, read)?;
+            if !programs.is_empty() {
+                out.insert("programs".to_owned(), program::recipe(at, programs)?);
+            }
+            return Ok(out);
         }
         let (mut versions, mut parts, mut fields) = (Vec::new(), BTreeMap::new(), Vec::new());
         for name in graders {
@@ -95,10 +103,23 @@ fn upstream<'a>(at: &At<'a>, of: StageKind) -> Option<&'a Upstream> {
     })
 }
 
-pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
-    let Work::Grade { graders, profile } = &job.stage().work else {
+/// Grades; the user's own programs come last, each with what the others leave.
+pub(super) async fn run(job: Arc<Job>) -> Result<Artifact, Failure> {
+    let artifact = super::blocking(Arc::clone(&job), pure).await?;
+    let Work::Grade { programs, .. } = &job.stage().work else { return Ok(artifact) };
+    if programs.is_empty() {
+        return Ok(artifact);
+    }
+    program::run(&job, programs, artifact).await
+}
+
+/// The graders that are ours.
+fn pure(job: &Job) -> Result<Artifact, Failure> {
+    let Work::Grade { graders, profile, programs } = &job.stage().work else {
         return Err(Failure::new(Cause::Spawn, "this stage grades nothing"));
     };
+    let graders: Vec<String> =
+        graders.iter().filter(|name| programs.iter().all(|program| program.name != **name)).cloned().collect();
     let of = |kind: StageKind| {
         job.stage().needs.iter().zip(&job.needs).find_map(|(need, inputs)| {
             matches!(job.pipeline.stages[*need].work, Work::Read { of } if of == kind)
@@ -108,7 +129,7 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
     };
     let session = of(StageKind::Session);
     if answer::reads_answers(&job.pipeline, &job.stage().needs) {
-        return answer::grade(job, graders, *profile, session.ok_or_else(answer::nothing)?);
+        return answer::grade(job, &graders, *profile, session.ok_or_else(answer::nothing)?);
     }
     let rows: Option<Vec<AnswerRow>> = session.map(|input| job.lines(input, part::RESULTS)).transpose()?;
     let timing: Option<Timing> = session.map(|input| job.json(input, part::TIMING)).transpose()?;

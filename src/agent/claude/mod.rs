@@ -373,15 +373,10 @@ impl Reader<'_> {
                 None => costs_more && continues(*before, now, main),
             }
         });
-        let (before, cost_before) = match goes_on {
-            Some((before, cost)) => (before, cost.unwrap_or(0.0)),
-            None => {
-                if self.records > 1 {
-                    self.cost_before = self.cost;
-                }
-                (zero, 0.0)
-            }
-        };
+        if goes_on.is_none() && self.records > 1 {
+            self.cost_before = self.cost;
+        }
+        let (before, cost_before) = goes_on.map_or((zero, 0.0), |(usage, cost)| (usage, cost.unwrap_or(0.0)));
         self.since = Some((now, cost));
         self.cost = self.cost_before.zip(cost).map(|(before, this)| before + this);
         (Some(now.minus(before)), cost.map(|c| (c - cost_before).max(0.0)))

@@ -1,5 +1,7 @@
 //! The events of Claude Code as they are written, as far as they are read.
 
+#![expect(clippy::struct_field_names, reason = "fields are named as they are written")]
+
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -3,6 +3,8 @@
 //! Tokens of `turn.completed` go on counting over the whole thread, also when it is resumed;
 //! input includes what was read from and written to a cache.
 
+#![expect(clippy::struct_field_names, reason = "fields are named as they are written")]
+
 mod rollout;
 
 use std::collections::HashSet;

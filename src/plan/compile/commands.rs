@@ -40,6 +40,49 @@ pub(super) struct Outputs {
     pub(super) metrics: Metrics,
 }
 
+/// Checks the graders that are programs.
+pub(super) fn graders(cx: &mut Cx<'_>) {
+    let ours: Vec<String> = cx.request.catalog.graders.keys().cloned().collect();
+    let metrics: BTreeSet<String> =
+        cx.request.catalog.graders.values().flatten().map(|(name, _)| name.clone()).collect();
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    for (name, grader) in cx.pipeline.grader.clone() {
+        let path = KeyPath::of(&["grader", &name]);
+        if ours.contains(&name) {
+            let help = "give it another name";
+            cx.error("bad-name", format!("there is a grader `{name}` already"), cx.key(&path), help);
+        }
+        for (at, text) in grader.run.iter().chain(&grader.inputs).enumerate() {
+            if crate::manifest::templated::is_template(text) {
+                let key = if at < grader.run.len() { "run" } else { "inputs" };
+                let help = "a grader is the same for every answer; what differs is in `in/answer.json`";
+                cx.error("bad-template", "a grader has no templates", cx.at(&path.key(key)), help);
+            }
+        }
+        for (at, input) in grader.inputs.iter().enumerate() {
+            let at = path.key("inputs").index(at);
+            let rendered = vec![input.clone()];
+            if first_missing(&cx.project, &rendered).is_some() {
+                let message = format!("the input `{}` names no file of the project", short(input));
+                cx.error("no-file", message, cx.at(&at), "write a path below the project's root");
+            }
+        }
+        for (metric, bounds) in &grader.metrics {
+            let at = path.key("metrics").key(metric);
+            let taken = seen.insert(metric.clone(), name.clone());
+            if metrics.contains(metric) || taken.is_some() {
+                let help = "give it another name";
+                cx.error("bad-name", format!("there is a metric `{}` already", short(metric)), cx.key(&at), help);
+            }
+            let (least, most) = (bounds.at_least.unwrap_or(0.0), bounds.at_most.unwrap_or(1.0));
+            if least >= most {
+                let message = format!("`{metric}` may be from {least} to {most}: nothing fits");
+                cx.error("out-of-range", message, cx.table(&at), "`at-least` is smaller than `at-most`");
+            }
+        }
+    }
+}
+
 /// Reads and checks one command.
 pub(super) fn read(
     cx: &mut Cx<'_>,

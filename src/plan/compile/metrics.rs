@@ -10,12 +10,17 @@ use super::stages::Stages;
 use super::{Cx, Unknown, short};
 use crate::diag::{Diagnostic, Place, Severity, names, nearest};
 use crate::manifest::path::KeyPath;
+use crate::manifest::pipeline::MetricLayer;
 use crate::plan::compiled::{Gate, Term, Work};
 
 /// How far from 1 the sum of weights may be.
 const TOLERANCE: f64 = 1e-9;
 /// Layers that may not be folded into one another.
 const APART: [&str; 2] = ["fairness", "adoption"];
+
+fn layer_of(layer: MetricLayer) -> String {
+    APART[usize::from(layer == MetricLayer::Adoption)].to_owned()
+}
 
 /// Under this name the catalog lists what judge stages make.
 pub(super) const JUDGE: &str = "judge";
@@ -54,6 +59,11 @@ impl Produced {
                 _ => continue,
             };
             for grader in graders {
+                if let Some(program) = cx.pipeline.grader.get(grader) {
+                    let made = program.metrics.iter();
+                    metrics.extend(made.map(|(name, metric)| (name.clone(), Some(layer_of(metric.layer)))));
+                    continue;
+                }
                 match cx.request.catalog.graders.get(grader) {
                     Some(made) => {
                         metrics.extend(made.iter().map(|(name, layer)| (name.clone(), Some(layer.clone()))));

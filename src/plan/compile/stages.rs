@@ -15,7 +15,7 @@ use crate::diag::{Diagnostic, nearest};
 use crate::manifest::path::KeyPath;
 use crate::manifest::pipeline::{self, Driver, Effect, Kind, Profile};
 use crate::manifest::templated::Templated;
-use crate::plan::compiled::{Stage, Work};
+use crate::plan::compiled::{GraderProgram, Stage, Work};
 
 /// How many results a session asks for unless it says so.
 const TOP: u32 = 10;
@@ -48,6 +48,7 @@ pub(super) fn read(cx: &mut Cx<'_>, params: &Params, axes: &Axes, arms: &Arms) -
     let wires: Vec<(String, pipeline::Stage)> =
         cx.pipeline.stage.iter().map(|(name, stage)| (name.clone(), stage.clone())).collect();
     let graph = Graph::read(cx, &wires);
+    commands::graders(cx);
     let mut all: Vec<Draft> = Vec::new();
     for (at, (name, wire)) in wires.iter().enumerate() {
         let work = work(cx, params, name, wire);
@@ -116,8 +117,13 @@ fn work(cx: &mut Cx<'_>, params: &Params, name: &str, wire: &pipeline::Stage) ->
         }
         Kind::Grade => {
             graders(cx, &wire.graders, &path.key("graders"));
+            let programs = wire.graders.iter().filter_map(|name| {
+                let grader = cx.pipeline.grader.get(name)?.clone();
+                Some(GraderProgram { name: name.clone(), grader })
+            });
+            let programs = programs.collect();
             let profile = profile_of(cx, params, wire, &path)?;
-            Work::Grade { graders: wire.graders.clone(), profile }
+            Work::Grade { graders: wire.graders.clone(), profile, programs }
         }
         // A command is read once the axes of the stage are known.
         Kind::Aggregate | Kind::Command => Work::Aggregate,
@@ -125,8 +131,8 @@ fn work(cx: &mut Cx<'_>, params: &Params, name: &str, wire: &pipeline::Stage) ->
 }
 
 fn graders(cx: &mut Cx<'_>, names: &[String], path: &KeyPath) {
-    let known: Vec<String> =
-        cx.request.catalog.graders.keys().filter(|name| *name != JUDGE).cloned().collect();
+    let shipped = cx.request.catalog.graders.keys().filter(|name| *name != JUDGE).cloned();
+    let known: Vec<String> = shipped.chain(cx.declared("grader")).collect();
     for (at, name) in names.iter().enumerate() {
         let place = cx.at(&path.index(at));
         if !known.contains(name) {

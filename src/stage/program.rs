@@ -1,0 +1,260 @@
+//! Graders that are programs of the user's.
+//!
+//! ```text
+//! WORK/NAME/             the working directory, empty but for
+//!   PATH...              declared project inputs, at their project paths
+//!   in/answer.json       {"task", "answer", "steps": [{"name", "prompt", "answer"}], "state"}
+//!   in/transcript.json   the transcript
+//!   grades.json          what it must write: {"values": {METRIC: number | null}, "items": [...]}
+//! ```
+//!
+//! A program that fails in any way leaves its metrics unscored, with its words; never a 0.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Artifact, Failure, Input, Job, answer};
+use crate::artifact::transcript::Transcript;
+use crate::artifact::{self, Grades, Item, SessionState, part};
+use crate::fsio::slot::{HOME, TMP, WORK};
+use crate::fsio::{self, tree};
+use crate::grade::answer::Steps;
+use crate::manifest::pipeline::Kind as StageKind;
+use crate::plan::compiled::{GraderProgram, Work};
+use crate::plan::key::{At, NoRecipe};
+use crate::process::{self, Confine, Order};
+use crate::store::PartContent;
+
+/// Longest time of a grader without `time`.
+const DEFAULT_LIMIT: Duration = Duration::from_mins(1);
+/// Largest `grades.json`, in bytes, and most of what a grader says that is kept.
+const LARGEST: u64 = 4 << 20;
+const SAID: u64 = 64 << 10;
+/// Most items of one grader.
+const MOST_ITEMS: usize = 10_000;
+const OUT: &str = "grades.json";
+
+/// What a grader writes.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    values: BTreeMap<String, Option<f64>>,
+    #[serde(default)]
+    items: Vec<WrittenItem>,
+}
+
+/// One thing that it looked for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenItem {
+    id: String,
+    #[serde(default)]
+    hit: Option<bool>,
+    #[serde(default)]
+    spans: Vec<(u64, u64)>,
+    #[serde(default)]
+    note: String,
+}
+
+/// What of the graders is in a recipe.
+pub(super) fn recipe(at: &At<'_>, programs: &[GraderProgram]) -> Result<Value, NoRecipe> {
+    let mut out = Map::new();
+    for program in programs {
+        let mut inputs: BTreeMap<String, String> = BTreeMap::new();
+        let scripts = program.grader.run.iter().filter(|word| at.world.is_file(word));
+        for pattern in scripts.chain(&program.grader.inputs) {
+            let found = at.world.files(pattern).map_err(NoRecipe::Impossible)?;
+            inputs.extend(found.iter().map(|(path, digest)| (path.clone(), digest.hex())));
+        }
+        let metrics = &program.grader.metrics;
+        out.insert(program.name.clone(), json!([program.grader.run, inputs, metrics]));
+    }
+    Ok(Value::Object(out))
+}
+
+/// Runs the graders and adds what they give to the artifact.
+pub(super) async fn run(job: &Arc<Job>, programs: &[GraderProgram], artifact: Artifact) -> Result<Artifact, Failure> {
+    let mut artifact = artifact;
+    let input = answer_of(job).ok_or_else(answer::nothing)?;
+    let given = given(job, input)?;
+    for program in programs {
+        let graded = match one(job, program, &given).await? {
+            Ok(graded) => graded,
+            Err(words) => Given::unscored(program, &words),
+        };
+        add(&mut artifact, graded)?;
+    }
+    Ok(artifact)
+}
+
+fn answer_of(job: &Job) -> Option<&Input> {
+    job.stage().needs.iter().zip(&job.needs).find_map(|(need, inputs)| {
+        let is_answer = matches!(job.pipeline.stages[*need].work, Work::Read { of: StageKind::Session });
+        is_answer.then(|| inputs.first()).flatten()
+    })
+}
+
+/// What a grader is given: file name and bytes.
+fn given(job: &Job, input: &Input) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
+    let bytes = job.part(input, part::TRANSCRIPT)?;
+    let transcript: Transcript = job.json(input, part::TRANSCRIPT)?;
+    let cell: SessionState = job.json(input, part::CELL)?;
+    let scenario = job.pipeline.scenario(&job.cell).map(|scenario| &scenario.task);
+    let steps = scenario.map(|scenario| scenario.step.as_slice()).unwrap_or_default();
+    let cut = Steps::of(&transcript, steps.len().max(1));
+    let steps: Vec<Value> = steps
+        .iter()
+        .enumerate()
+        .map(|(at, step)| json!({ "name": step.name, "prompt": step.prompt, "answer": cut.text[cut.range(at)] }))
+        .collect();
+    let answer = json!({
+        "task": answer::task(&job.pipeline, &job.cell),
+        "answer": cut.text,
+        "steps": steps,
+        "state": cell.state,
+    });
+    Ok(vec![("in/answer.json", artifact::to_json(&answer)), ("in/transcript.json", bytes)])
+}
+
+/// What a grader gave.
+struct Given {
+    values: BTreeMap<String, Option<f64>>,
+    items: Vec<Item>,
+}
+
+impl Given {
+    fn unscored(program: &GraderProgram, words: &str) -> Self {
+        let failed = Item {
+            grader: program.name.clone(),
+            id: "failed".to_owned(),
+            note: words.chars().take(1_000).collect(),
+            ..Item::default()
+        };
+        Self { values: program.grader.metrics.keys().map(|name| (name.clone(), None)).collect(), items: vec![failed] }
+    }
+}
+
+/// Runs one grader; its own failures in words.
+async fn one(
+    job: &Job,
+    program: &GraderProgram,
+    given: &[(&str, Vec<u8>)],
+) -> Result<Result<Given, String>, Failure> {
+    let [work, home, tmp] = [WORK, HOME, TMP].map(|name| job.scratch.join(name));
+    let folder = work.join(&program.name);
+    for place in [&folder, &home, &tmp] {
+        fsio::create_dir(place)?;
+    }
+    for (name, bytes) in given {
+        fsio::write_plain(&folder.join(name), bytes)?;
+    }
+    lay(job, program, &folder)?;
+    let said = job.scratch.join(format!("said-{}", program.name));
+    let limit = program.grader.time.map_or(DEFAULT_LIMIT, |span| span.0);
+    let order = Order {
+        id: 0,
+        argv: program.grader.run.clone(),
+        cwd: folder.clone(),
+        env: process::base_env(&home, &tmp),
+        said: said.clone(),
+        confine: Confine { read: Vec::new(), write: vec![folder.clone(), home, tmp], network: false },
+        limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        marker: job.marker.clone(),
+        attempt: None,
+    };
+    let end = match job.supervisors.run(order, &job.cancel).await {
+        Ok(end) => end,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    if job.cancel.is_cancelled() {
+        return Err(Failure::cancelled());
+    }
+    if let Some(slot) = job.slot.as_ref().filter(|_| end.strays) {
+        slot.retire();
+    }
+    let log = fsio::read_start(&said, SAID).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    let last = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    if end.timed_out || end.code != Some(0) || end.trouble.is_some() {
+        let how = end.trouble.clone().unwrap_or_else(|| end.words());
+        let said = if last.is_empty() { String::new() } else { format!(": {last}") };
+        return Ok(Err(format!("`{}` {how}{said}", program.grader.run.join(" "))));
+    }
+    Ok(read(program, &folder.join(OUT)))
+}
+
+/// Declared files, as they were when the key was made.
+fn lay(job: &Job, program: &GraderProgram, folder: &Path) -> Result<(), Failure> {
+    let inputs = job.recipe["programs"][&program.name][1].as_object().into_iter().flatten();
+    for (path, digest) in inputs {
+        let from = job.pipeline.root.join(path);
+        let bytes = fsio::read(&from)?;
+        if digest.as_str() != Some(crate::digest::Digest::of(&bytes).hex().as_str()) {
+            let message = format!("input `{path}` changed while the run was going on");
+            return Err(Failure::new(crate::manifest::pipeline::Cause::Output, message));
+        }
+        fsio::write_plain(&folder.join(path), &bytes)?;
+        if super::command::is_executable(&from) {
+            tree::set_executable(&folder.join(path))?;
+        }
+    }
+    Ok(())
+}
+
+/// What a grader wrote, checked.
+fn read(program: &GraderProgram, path: &Path) -> Result<Given, String> {
+    let meta = std::fs::symlink_metadata(path).map_err(|_| format!("it wrote no `{OUT}`"))?;
+    if !meta.is_file() {
+        return Err(format!("its `{OUT}` is no regular file"));
+    }
+    let bytes = fsio::read_limited(path, LARGEST).map_err(|e| e.explain())?;
+    let written: Written = serde_json::from_slice(&bytes).map_err(|e| format!("its `{OUT}`: {e}"))?;
+    let metrics = &program.grader.metrics;
+    if let Some(unknown) = written.values.keys().find(|name| !metrics.contains_key(*name)) {
+        return Err(format!("its `{OUT}` has a value `{unknown}`, which the grader doesn't declare"));
+    }
+    let mut out = Given { values: BTreeMap::new(), items: Vec::new() };
+    for (name, bounds) in metrics {
+        let (least, most) = (bounds.at_least.unwrap_or(0.0), bounds.at_most.unwrap_or(1.0));
+        let value = written.values.get(name).copied().flatten();
+        let sound = value.filter(|value| (least..=most).contains(value));
+        if let (Some(value), None) = (value, sound) {
+            let note = format!("{value} is not from {least} to {most}");
+            let (grader, id) = (program.name.clone(), format!("value {name}"));
+            out.items.push(Item { grader, id, note, ..Item::default() });
+        }
+        out.values.insert(name.clone(), sound);
+    }
+    out.items.extend(written.items.into_iter().take(MOST_ITEMS).map(|item| Item {
+        grader: program.name.clone(),
+        id: item.id,
+        step: None,
+        hit: item.hit,
+        spans: item.spans,
+        note: item.note,
+    }));
+    Ok(out)
+}
+
+/// Adds values to the row and items to the list.
+fn add(artifact: &mut Artifact, given: Given) -> Result<(), Failure> {
+    let broken = |e: serde_json::Error| Failure::new(crate::manifest::pipeline::Cause::Output, e.to_string());
+    for (name, content) in &mut artifact.parts {
+        let PartContent::Bytes(bytes) = content else { continue };
+        if name == part::GRADES {
+            let mut grades: Grades = artifact::from_json(bytes).map_err(broken)?;
+            for row in &mut grades.rows {
+                row.values.extend(given.values.iter().map(|(name, value)| (name.clone(), *value)));
+            }
+            *bytes = artifact::to_json(&grades);
+        } else if name == part::ITEMS {
+            bytes.extend(artifact::to_lines(&given.items));
+        }
+    }
+    Ok(())
+}
