@@ -308,7 +308,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, at: Marker) -> Resu
     let wrong = |what: &str| refused(at, format!("`{}` is not {what}", beginning(text)));
     match standard(tag, at)? {
         // With the unspecific tag even quoted texts are resolved.
-        None if style == ScalarStyle::Plain || tag.is_some() => plain(text).map_err(|what| wrong(what)),
+        None if style == ScalarStyle::Plain || tag.is_some() => plain(text).map_err(wrong),
         None | Some("str" | "timestamp") => Ok(Value::String(text.to_owned())),
         Some("null") => Ok(Value::Null),
         Some("bool") => boolean(&text.to_lowercase()).map(Value::Bool).ok_or_else(|| wrong("yes or no")),

@@ -208,13 +208,11 @@ fn check(place: &str, item: Value, doc: &mut Doc, found: &mut Found) {
         }
         return;
     };
-    let value = match fields.value("value") {
-        Some(value) => found.or_note(place, text_of(value)),
-        None => {
-            found.problems.push(format!("{place}: `value` is missing"));
-            return;
-        }
+    let Some(value) = fields.value("value") else {
+        found.problems.push(format!("{place}: `value` is missing"));
+        return;
     };
+    let value = found.or_note(place, text_of(value));
     let required = match fields.value("required") {
         None => true,
         Some(Value::Bool(flag)) => flag,
