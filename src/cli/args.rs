@@ -220,6 +220,14 @@ pub(super) struct DatasetsVerify {
 pub(super) enum ImportCommand {
     /// Scenarios, rubrics, transcripts and judgements of the Sense benchmark
     Sense(ImportSense),
+    /// Sessions of Claude Code: streams, JSON output, stored sessions
+    Claude(ImportStreams),
+    /// Sessions of Codex: streams and stored rollouts
+    Codex(ImportStreams),
+    /// Sessions of OpenCode: streams, exports, its storage
+    Opencode(ImportStreams),
+    /// Trajectories in the format ATIF
+    Atif(ImportStreams),
     /// Repositories, questions and server configurations of the rag-bench family
     RagBench(ImportRagBench),
 }
@@ -231,6 +239,27 @@ pub(super) struct ImportSense {
     /// Folder to write the manifests into; answers go into the store
     #[arg(long, value_name = "DIR", default_value = "imported/sense")]
     pub(super) into: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ImportStreams {
+    /// A session's file, or a folder of them
+    pub(super) path: PathBuf,
+    /// Folder to write the recording into [default: imported/KIND]
+    #[arg(long, value_name = "DIR")]
+    pub(super) into: Option<PathBuf>,
+    /// Arm of all answers [default: the kind]
+    #[arg(long)]
+    pub(super) arm: Option<String>,
+    /// Task of all answers, a scenario or question [default: each file's name]
+    #[arg(long)]
+    pub(super) task: Option<String>,
+    /// Repository that they are about [default: the folder that the agent worked in]
+    #[arg(long)]
+    pub(super) repo: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,

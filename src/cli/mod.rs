@@ -34,6 +34,8 @@ use clap::Parser;
 use args::{Args, Command, DatasetsCommand, ExportCommand, ImportCommand, ServersCommand, StoreCommand};
 use out::Out;
 
+use crate::artifact::transcript::Dialect;
+
 /// Runs the program on the process's arguments; gives its exit code.
 #[must_use]
 pub fn main() -> u8 {
@@ -88,6 +90,18 @@ fn dispatch(args: Args, out: &Out) -> Result<u8, exit::CliError> {
         }
         Command::Import { command: ImportCommand::RagBench(command) } => import::rag_bench(&command, out),
         Command::Import { command: ImportCommand::Sense(command) } => import::sense(&command, store, out),
+        Command::Import { command: ImportCommand::Claude(command) } => {
+            import::streams(&command, Dialect::Claude, store, out)
+        }
+        Command::Import { command: ImportCommand::Codex(command) } => {
+            import::streams(&command, Dialect::Codex, store, out)
+        }
+        Command::Import { command: ImportCommand::Opencode(command) } => {
+            import::streams(&command, Dialect::Opencode, store, out)
+        }
+        Command::Import { command: ImportCommand::Atif(command) } => {
+            import::streams(&command, Dialect::Atif, store, out)
+        }
         Command::Export { command: ExportCommand::Sense(command) } => answers::export_sense(&command, store, out),
         Command::Diff(command) => answers::diff(&command, store, out),
         Command::Explain(command) => answers::explain(&command, store, out),

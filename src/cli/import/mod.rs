@@ -1,10 +1,13 @@
 //! `import`: other benchmarks' files into ours.
 
+mod publish;
 mod sense;
+mod streams;
 
 use serde_json::json;
 
 pub(super) use self::sense::sense;
+pub(super) use self::streams::streams;
 
 use super::args;
 use super::context;

@@ -8,6 +8,8 @@
 pub mod runs;
 pub mod scenario;
 
+use super::slug;
+
 /// A file of theirs as one of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Converted {
@@ -52,20 +54,4 @@ pub fn allowance(repo: &str) -> Allowance {
         _ => (30_000, 480, 1.5),
     };
     Allowance { tokens, seconds, usd }
-}
-
-/// The name itself where it may stand as one of ours, else the nearest that may.
-fn slug(name: &str) -> String {
-    if crate::manifest::names::is_slug(name) {
-        return name.to_owned();
-    }
-    let mut out = String::new();
-    for c in name.chars().take(200) {
-        if c.is_ascii_alphanumeric() || c == '_' {
-            out.push(c);
-        } else if !out.is_empty() && !out.ends_with('-') {
-            out.push('-');
-        }
-    }
-    out.trim_matches(|c| c == '-' || c == '_').to_owned()
 }

@@ -9,15 +9,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use super::super::Kept;
 use super::{SenseError, scenario, slug};
 use crate::digest::Digest;
 use crate::fsio::{self, Durability, FsError};
 use crate::manifest::write::Doc;
 
-/// The transcript's and the judgement's file.
-pub const TRANSCRIPT: &str = "transcript.json";
-/// The judgement's.
-pub const JUDGED: &str = "judged.json";
+/// A run's transcript.
+const TRANSCRIPT: &str = "transcript.json";
+/// What a judge said of it.
+const JUDGED: &str = "judged.json";
 /// Largest transcript, in bytes; other files are far smaller.
 const LARGEST: u64 = 256 << 20;
 const LARGEST_MANIFEST: u64 = 4 << 20;
@@ -41,8 +42,8 @@ pub struct Report {
     pub answers: usize,
     /// Answers with a judgement.
     pub judgements: usize,
-    /// Ids of the answers and the folders of their files.
-    pub runs: Vec<(String, PathBuf)>,
+    /// Files of each answer.
+    pub kept: Vec<Kept>,
     /// What was left out or is called otherwise.
     pub notes: Vec<String>,
     /// What could not be read.
@@ -72,8 +73,8 @@ struct Source {
     home: String,
 }
 
-/// Files of a run that are kept, with the names under which they are.
-pub const FILES: [&str; 4] =
+/// Further files of a run that are kept.
+const FILES: [&str; 4] =
     ["run_meta.json", "scored.json", "onboarding-overhead.json", "channels.json"];
 
 /// Imports the folder `path` into `into`.
@@ -96,7 +97,7 @@ pub fn import(path: &Path, into: &Path) -> Result<Report, ImportError> {
     doc.pair("format", 1).pair("name", "sense").pair("about", "runs of the Sense benchmark").pair("label", LABEL);
     for (id, folder) in runs {
         match run(&id, &folder, path, &sources, &mut doc, &mut report) {
-            Ok(()) => report.runs.push((id, folder)),
+            Ok(()) => report.kept.push(kept(id, &folder)),
             Err(problem) => report.problems.push(format!("{}: {problem}", shown(&folder, path))),
         }
     }
@@ -293,11 +294,19 @@ fn run(
     Ok(())
 }
 
+/// The files of a run that are there.
+fn kept(id: String, folder: &Path) -> Kept {
+    let there = |name: &str| Some(folder.join(name)).filter(|path| path.is_file());
+    Kept {
+        id,
+        transcript: vec![folder.join(TRANSCRIPT)],
+        judgement: there(JUDGED),
+        others: FILES.into_iter().filter_map(|name| Some((name.to_owned(), there(name)?))).collect(),
+    }
+}
+
 /// A file of a run.
-///
-/// # Errors
-/// When it can't be read, in words.
-pub fn read(path: &Path) -> Result<Vec<u8>, String> {
+fn read(path: &Path) -> Result<Vec<u8>, String> {
     fsio::read_limited(path, LARGEST).map_err(|error| error.explain())
 }
 

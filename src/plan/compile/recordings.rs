@@ -170,8 +170,8 @@ impl Answers {
             if self.scenarios.contains_key(&path) {
                 return Some(path);
             }
-            let found = if beside.shipped { cx.project.shipped(&path) } else { cx.project.find(&path).ok().flatten() };
-            if let Some(found) = found {
+            // The project's own comes before a shipped one of the same path, also for a shipped recording.
+            if let Some(found) = cx.project.find(&path).ok().flatten() {
                 self.take_scenario(cx, &path, &found)?;
                 return Some(path);
             }
