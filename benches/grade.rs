@@ -57,7 +57,10 @@ fn scenario(whole: &Value) -> Scenario {
         name: text(&whole["name"]),
         repo: text(&whole["repo"]),
         steps: list(&whole["steps"])
-            .map(|step| Step { name: text(&step["name"]), checks: list(&step["checks"]).map(check).collect() })
+            .map(|step| Step {
+                name: text(&step["name"]),
+                checks: list(&step["checks"]).map(check).collect(),
+            })
             .collect(),
         gold: list(&whole["gold"]).map(gold).collect(),
     }

@@ -59,9 +59,15 @@ fn told(found: &Value) -> String {
         text.push('\n');
     };
     section("What flipped", "flips", &|one| {
-        let fields: Vec<&str> =
-            one["why"].as_array().into_iter().flatten().filter_map(|why| why["field"].as_str()).take(3).collect();
-        let why = if fields.is_empty() { String::new() } else { format!("   because of {}", fields.join(", ")) };
+        let fields: Vec<&str> = one["why"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|why| why["field"].as_str())
+            .take(3)
+            .collect();
+        let why =
+            if fields.is_empty() { String::new() } else { format!("   because of {}", fields.join(", ")) };
         format!(
             "{}: {} {}: {} -> {}{why}",
             word(&one["answer"]),
@@ -72,10 +78,22 @@ fn told(found: &Value) -> String {
         )
     });
     section("Grades that moved", "moved", &|one| {
-        format!("{}: {} {} -> {}", word(&one["answer"]), word(&one["item"]), word(&one["before"]), word(&one["after"]))
+        format!(
+            "{}: {} {} -> {}",
+            word(&one["answer"]),
+            word(&one["item"]),
+            word(&one["before"]),
+            word(&one["after"])
+        )
     });
     section("Arms", "arms", &|one| {
-        format!("{}: {} {} -> {}", word(&one["arm"]), word(&one["metric"]), word(&one["before"]), word(&one["after"]))
+        format!(
+            "{}: {} {} -> {}",
+            word(&one["arm"]),
+            word(&one["metric"]),
+            word(&one["before"]),
+            word(&one["after"])
+        )
     });
     let order = |value: &Value| {
         let all = value.as_array().into_iter().flatten();
@@ -107,7 +125,10 @@ pub(super) fn explain(command: &args::Explain, store: Option<&Path>, out: &Out) 
         (Some(answer), _) => answer,
         (None, 1) => fitting.remove(0),
         (None, 0) => {
-            let message = format!("run {run} has no answer `{}`; `proofline report {run} --rows` lists them", command.answer);
+            let message = format!(
+                "run {run} has no answer `{}`; `proofline report {run} --rows` lists them",
+                command.answer
+            );
             return Err(CliError::Usage(message));
         }
         (None, _) => {
@@ -156,11 +177,16 @@ fn explained(answer: &Answer, text: &str) -> String {
     }
     for cited in &answer.citations {
         let far = cited.distance.map(|lines| format!(", {lines} lines off")).unwrap_or_default();
-        let _ = writeln!(out, "  {:13} {}:{}{far}  {}", cited.bucket, cited.file, cited.locator, cited.reason);
+        let _ =
+            writeln!(out, "  {:13} {}:{}{far}  {}", cited.bucket, cited.file, cited.locator, cited.reason);
     }
     if let Some(judgement) = &answer.judgement {
         let quality = judgement.quality.map_or("unscored".to_owned(), |q| format!("{q:.4}"));
-        let _ = writeln!(out, "\nJudge: {quality}{}", judgement.why.as_ref().map(|w| format!(" ({w})")).unwrap_or_default());
+        let _ = writeln!(
+            out,
+            "\nJudge: {quality}{}",
+            judgement.why.as_ref().map(|w| format!(" ({w})")).unwrap_or_default()
+        );
         for step in &judgement.steps {
             let quality = step.quality.map_or("unscored".to_owned(), |q| format!("{q:.4}"));
             let _ = writeln!(out, "  {}: {quality}", step.name);
@@ -179,9 +205,13 @@ fn evidence(item: &Item, text: &str) -> String {
     if !item.note.is_empty() {
         let _ = write!(out, "  {}", item.note);
     }
-    let place = item.spans.first().and_then(|(from, to)| Some((usize::try_from(*from).ok()?, usize::try_from(*to).ok()?)));
+    let place = item
+        .spans
+        .first()
+        .and_then(|(from, to)| Some((usize::try_from(*from).ok()?, usize::try_from(*to).ok()?)));
     if let Some((from, to)) = place
-        && let (Some(before), Some(found), Some(after)) = (text.get(..from), text.get(from..to), text.get(to..))
+        && let (Some(before), Some(found), Some(after)) =
+            (text.get(..from), text.get(from..to), text.get(to..))
     {
         let left: Vec<char> = before.chars().rev().take(AROUND / 2).collect();
         let left: String = left.into_iter().rev().collect();
@@ -192,7 +222,11 @@ fn evidence(item: &Item, text: &str) -> String {
     out
 }
 
-pub(super) fn export_sense(command: &args::ExportSense, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
+pub(super) fn export_sense(
+    command: &args::ExportSense,
+    store: Option<&Path>,
+    out: &Out,
+) -> Result<u8, CliError> {
     let store: Store = context::existing(store)?;
     let run = context::run_id(&store, &command.run)?;
     let view = RunView::read(&store, &run)?;
@@ -210,7 +244,9 @@ pub(super) fn export_sense(command: &args::ExportSense, store: Option<&Path>, ou
         Ok(())
     })?;
     if written.is_empty() {
-        let message = format!("run {run} graded nothing by profile `sense`: `proofline run regrade --set profile=sense`");
+        let message = format!(
+            "run {run} graded nothing by profile `sense`: `proofline run regrade --set profile=sense`"
+        );
         return Err(CliError::Usage(message));
     }
     if command.json {

@@ -102,7 +102,9 @@ fn dispatch(args: Args, out: &Out) -> Result<u8, exit::CliError> {
         Command::Import { command: ImportCommand::Atif(command) } => {
             import::streams(&command, Dialect::Atif, store, out)
         }
-        Command::Export { command: ExportCommand::Sense(command) } => answers::export_sense(&command, store, out),
+        Command::Export { command: ExportCommand::Sense(command) } => {
+            answers::export_sense(&command, store, out)
+        }
         Command::Diff(command) => answers::diff(&command, store, out),
         Command::Explain(command) => answers::explain(&command, store, out),
         Command::Lock(command) => lock::lock(&command, out),

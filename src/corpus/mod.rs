@@ -145,7 +145,15 @@ impl Corpora {
             Pinned::Content(digest) => {
                 if let Some((path, tree)) = self.cache.published(digest) {
                     let origin = source.describe();
-                    return Ok(Corpus { path, tree, digest, origin, sha256: None, notes: Vec::new(), ground: Looked::default() });
+                    return Ok(Corpus {
+                        path,
+                        tree,
+                        digest,
+                        origin,
+                        sha256: None,
+                        notes: Vec::new(),
+                        ground: Looked::default(),
+                    });
                 }
                 self.export(repo, source, subdir, None)
             }
@@ -155,7 +163,15 @@ impl Corpora {
                     && let Some((path, tree)) = self.cache.published(record.digest)
                 {
                     let Record { digest, origin, sha256, notes } = record;
-                    return Ok(Corpus { path, tree, digest, origin, sha256, notes, ground: Looked::default() });
+                    return Ok(Corpus {
+                        path,
+                        tree,
+                        digest,
+                        origin,
+                        sha256,
+                        notes,
+                        ground: Looked::default(),
+                    });
                 }
                 self.export(repo, source, subdir, Some(key))
             }

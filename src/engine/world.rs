@@ -86,7 +86,8 @@ fn needed(pipeline: &Compiled) -> impl Iterator<Item = (&String, &Source, Option
 /// Repositories that recorded answers are held against, each at its commit: what can't be
 /// had is done without.
 fn wanted(pipeline: &Compiled) -> impl Iterator<Item = (&String, &Source, Option<&str>)> {
-    let names: BTreeSet<&String> = pipeline.answers.values().filter_map(|answer| answer.corpus.as_ref()).collect();
+    let names: BTreeSet<&String> =
+        pipeline.answers.values().filter_map(|answer| answer.corpus.as_ref()).collect();
     pipeline
         .repos
         .iter()

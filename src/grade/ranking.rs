@@ -100,7 +100,9 @@ pub(super) fn counts(row: &AnswerRow, profile: Profile) -> bool {
     match (row.state, profile) {
         (CellState::Missing | CellState::Excluded, _) => false,
         (CellState::Valid, _) | (_, Profile::RagBench) => true,
-        (CellState::Invalid | CellState::Error, Profile::Default | Profile::Sense) => row.fault == Some(Fault::Treatment),
+        (CellState::Invalid | CellState::Error, Profile::Default | Profile::Sense) => {
+            row.fault == Some(Fault::Treatment)
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::artifact::transcript::{Fault as Happened, Transcript};
+use crate::artifact::transcript::{Fault as Happened, Transcript, Usage};
 use crate::artifact::{CellState, Fault, Recorded, SessionState, code};
 
 /// Version of these rules; raised when a state changes for equal inputs.
@@ -29,7 +29,8 @@ pub enum Expected<'a> {
 #[must_use]
 pub fn classify(transcript: &Transcript, session: &Recorded, expected: Expected<'_>) -> SessionState {
     let mut out = SessionState { notes: notes(transcript, session), ..SessionState::default() };
-    let answered = transcript.entries.iter().any(|e| !e.sub_agent && e.text().is_some_and(|t| !t.trim().is_empty()));
+    let answered =
+        transcript.entries.iter().any(|e| !e.sub_agent && e.text().is_some_and(|t| !t.trim().is_empty()));
     let error = session.facts.get("error").and_then(Value::as_str).filter(|error| !error.is_empty());
     let limited = transcript.faults.iter().any(|f| matches!(f, Happened::Limit { .. }));
     let mut fail = |code: &str, fault: Fault, words: Option<String>| {
@@ -102,7 +103,8 @@ fn arm(transcript: &Transcript, expected: Expected<'_>, out: &mut SessionState) 
     if let Some(own) = own.filter(|own| lists && transcript.servers.iter().all(|s| s.name != *own)) {
         invalid(code::SERVER_NOT_CONNECTED, Fault::Treatment, format!("`{own}` was not among the servers"));
     }
-    let used = transcript.calls().filter_map(|(_, call)| call.server.as_deref()).find(|name| Some(*name) != own);
+    let used =
+        transcript.calls().filter_map(|(_, call)| call.server.as_deref()).find(|name| Some(*name) != own);
     if let Some(name) = used {
         let code = if own.is_some() { code::FOREIGN_SERVER } else { code::SERVER_IN_BASELINE };
         invalid(code, Fault::Harness, format!("a tool of `{name}` was called"));
@@ -133,8 +135,8 @@ fn notes(transcript: &Transcript, session: &Recorded) -> Vec<String> {
     if walled(session) {
         out.push("limited: time".to_owned());
     }
-    let usage = (transcript.usage_main.and_then(|u| u.total()), transcript.usage_messages_main.and_then(|u| u.total()));
-    if transcript.usage.is_some() && usage.1.is_none() {
+    let known = |usage: Option<Usage>| usage.and_then(Usage::total).is_some();
+    if transcript.usage.is_some() && !known(transcript.usage_messages_main) {
         out.push("unreconciled: tokens come from one source".to_owned());
     }
     if let Some(error) = session.facts.get("error").and_then(Value::as_str).filter(|e| !e.is_empty()) {

@@ -87,7 +87,8 @@ fn sessions(path: &Path, dialect: Dialect) -> BTreeMap<String, Vec<PathBuf>> {
     let mut out: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     // Messages name their session by their folder, parts their message by theirs.
     let mut of_message: BTreeMap<String, String> = BTreeMap::new();
-    let folder = |file: &Path| file.parent().and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned());
+    let folder =
+        |file: &Path| file.parent().and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned());
     let stem = |file: &Path| file.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     for file in &files {
         let parent = folder(file).unwrap_or_default();
@@ -130,7 +131,8 @@ fn find(path: &Path, depth: usize, out: &mut Vec<PathBuf>) {
         return;
     }
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let mut entries: Vec<_> = entries.filter_map(|entry| Some((entry.file_type().ok()?, entry.path()))).collect();
+    let mut entries: Vec<_> =
+        entries.filter_map(|entry| Some((entry.file_type().ok()?, entry.path()))).collect();
     entries.sort_by(|a, b| a.1.cmp(&b.1));
     for (kind, path) in entries {
         if kind.is_dir() && depth > 0 {
@@ -147,7 +149,8 @@ fn one(id: &str, files: &[PathBuf], dialect: Dialect, names: &Names, doc: &mut D
     let arm = names.arm.clone().unwrap_or_else(|| dialect.name().to_owned());
     let task = names.task.clone().unwrap_or_else(|| id.rsplit('/').next().unwrap_or(id).to_owned());
     let cwd = transcript.cwd.clone();
-    let folder = cwd.as_deref().and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next()).map(str::to_owned);
+    let folder =
+        cwd.as_deref().and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next()).map(str::to_owned);
     let repo = names.repo.clone().or(folder).unwrap_or_else(|| "unknown".to_owned());
     doc.element(&["answer"]);
     doc.pair("id", id).pair("arm", slug(&arm)).pair("task", slug(&task)).pair("repo", slug(&repo));

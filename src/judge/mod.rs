@@ -103,13 +103,15 @@ fn scores(reply: &str, step: &RubricStep) -> Option<BTreeMap<String, (Option<f64
 
 /// The weighted sum of scores; none when one is missing.
 fn weighted(scores: &BTreeMap<String, (Option<f64>, String)>, step: &RubricStep) -> Option<f64> {
-    step.criteria.iter().try_fold(0.0, |sum, (name, criterion)| Some(sum + criterion.weight * scores.get(name)?.0?))
+    step.criteria
+        .iter()
+        .try_fold(0.0, |sum, (name, criterion)| Some(sum + criterion.weight * scores.get(name)?.0?))
 }
 
 /// Judgements that another program has read: scores by step, in the rubric's order.
 fn stored(judged: &Value, rubric: &Rubric) -> Judgement {
-    let mut out = Judgement::default();
-    out.judge = judged["judge"]["model"].as_str().map(str::to_owned);
+    let judge = judged["judge"]["model"].as_str().map(str::to_owned);
+    let mut out = Judgement { judge, ..Judgement::default() };
     if let Some(reason) = judged["judge"]["skipped_reason"].as_str() {
         out.why = Some(format!("it was not judged: {reason}"));
         return out;
@@ -142,7 +144,9 @@ mod tests {
         let criterion = |weight| Criterion { weight, question: "?".to_owned() };
         let step = |name: &str| RubricStep {
             name: name.to_owned(),
-            criteria: [("map".to_owned(), criterion(0.75)), ("why".to_owned(), criterion(0.25))].into_iter().collect(),
+            criteria: [("map".to_owned(), criterion(0.75)), ("why".to_owned(), criterion(0.25))]
+                .into_iter()
+                .collect(),
         };
         Rubric { format: 1, audience: "x".to_owned(), step: vec![step("one"), step("two")] }
     }
@@ -156,7 +160,8 @@ mod tests {
     #[test]
     fn a_step_is_weighed_and_a_scenario_is_the_mean_of_its_steps() {
         let prose = format!("Here it is:\n```json\n{GOOD}\n``` as asked");
-        let all = [line("one", &prose), line("two", r#"{"scores": {"map": {"score": 1}, "why": {"score": 1}}}"#)];
+        let all =
+            [line("one", &prose), line("two", r#"{"scores": {"map": {"score": 1}, "why": {"score": 1}}}"#)];
         let out = read(all.join("\n").as_bytes(), &rubric());
         assert_eq!(out.steps[0].quality, Some(0.75 * 0.8 + 0.25 * 0.4));
         assert_eq!(out.quality, Some((0.75 * 0.8 + 0.25 * 0.4 + 1.0) / 2.0));
@@ -166,7 +171,13 @@ mod tests {
     #[test]
     fn a_bad_reply_is_asked_again_once_and_never_counts_zero() {
         let out_of_range = r#"{"scores": {"map": {"score": 1.5}, "why": {"score": 1}}}"#;
-        let all = [line("one", out_of_range), line("one", GOOD), line("two", "no"), line("two", "{"), line("two", GOOD)];
+        let all = [
+            line("one", out_of_range),
+            line("one", GOOD),
+            line("two", "no"),
+            line("two", "{"),
+            line("two", GOOD),
+        ];
         let out = read(all.join("\n").as_bytes(), &rubric());
         assert!(out.steps[0].quality.is_some());
         assert_eq!((out.steps[1].quality, out.quality), (None, None), "a third reply is one too many");

@@ -22,12 +22,14 @@ pub fn read(bytes: &[u8], rubric: &Rubric) -> Judgement {
     let mut out = super::read(bytes, rubric);
     let Ok(judged) = serde_json::from_slice::<Value>(bytes) else { return out };
     let Some(steps) = judged["steps"].as_array() else { return out };
-    let qualities: Vec<f64> = steps.iter().zip(&rubric.step).map(|(judged, rubric)| step(judged, rubric)).collect();
+    let qualities: Vec<f64> =
+        steps.iter().zip(&rubric.step).map(|(judged, rubric)| step(judged, rubric)).collect();
     for (step, quality) in out.steps.iter_mut().zip(&qualities) {
         step.quality = Some(*quality);
     }
     #[expect(clippy::cast_precision_loss, reason = "steps are few")]
-    let mean = if qualities.is_empty() { 0.0 } else { qualities.iter().sum::<f64>() / qualities.len() as f64 };
+    let mean =
+        if qualities.is_empty() { 0.0 } else { qualities.iter().sum::<f64>() / qualities.len() as f64 };
     out.quality = Some(round(mean));
     out.why = None;
     out

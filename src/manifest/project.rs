@@ -283,10 +283,12 @@ impl Project {
         for part in pattern.split('/') {
             let mut next = Vec::new();
             for path in paths {
-                let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+                let join =
+                    |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
                 if part.contains('*') {
                     let entries = std::fs::read_dir(self.root.join(&path)).into_iter().flatten().flatten();
-                    let names = entries.take(MOST_ENTRIES).filter_map(|entry| entry.file_name().into_string().ok());
+                    let names =
+                        entries.take(MOST_ENTRIES).filter_map(|entry| entry.file_name().into_string().ok());
                     next.extend(names.filter(|name| fits(name, part)).map(|name| join(&name)));
                 } else {
                     next.push(join(part));
@@ -331,7 +333,9 @@ fn fits(name: &str, pattern: &str) -> bool {
     let mut parts = pattern.split('*');
     let (first, mut rest) = (parts.next().unwrap_or_default(), parts.collect::<Vec<_>>());
     let last = rest.pop().unwrap_or_default();
-    let Some(mut left) = name.strip_prefix(first).and_then(|name| name.strip_suffix(last)) else { return false };
+    let Some(mut left) = name.strip_prefix(first).and_then(|name| name.strip_suffix(last)) else {
+        return false;
+    };
     for part in rest {
         let Some(at) = left.find(part) else { return false };
         left = &left[at + part.len()..];

@@ -23,7 +23,10 @@ const KINDS: [Keys; 7] = [
     Keys {
         kind: "session",
         own: &["over", "share", "driver", "top"],
-        required: &[("driver", "add `driver = \"retrieval\"`, which asks the server itself, or `driver = \"recorded\"`")],
+        required: &[(
+            "driver",
+            "add `driver = \"retrieval\"`, which asks the server itself, or `driver = \"recorded\"`",
+        )],
     },
     Keys {
         kind: "grade",

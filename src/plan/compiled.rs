@@ -10,12 +10,12 @@ use crate::digest::{ContentHasher, Digest};
 use crate::manifest::axis;
 use crate::manifest::dataset::{Question, QuestionSet, Repo};
 pub use crate::manifest::origin::Source;
-use crate::manifest::recording::{Dialect, RecordedAnswer};
-use crate::manifest::rubric::Rubric;
-use crate::manifest::scenario;
 use crate::manifest::pipeline::{
     Bound, Disclosure, Effect, Experiment, Grader, Kind, Limits, Output, Paid, Pool, Profile, Retry, Start,
 };
+use crate::manifest::recording::{Dialect, RecordedAnswer};
+use crate::manifest::rubric::Rubric;
+use crate::manifest::scenario;
 use crate::manifest::server::Server;
 
 /// A compiled pipeline.
@@ -393,7 +393,8 @@ impl Compiled {
         }
         let (arm, task) = (value(axis::ARM)?, value(axis::TASK)?);
         let replicate: u32 = value(axis::REPLICATE).unwrap_or("1").parse().ok()?;
-        let fits = |answer: &Answer| answer.arm == arm && answer.task == task && answer.replicate == replicate;
+        let fits =
+            |answer: &Answer| answer.arm == arm && answer.task == task && answer.replicate == replicate;
         self.answers.iter().find(|(_, answer)| fits(answer)).map(|(id, answer)| (id.as_str(), answer))
     }
 

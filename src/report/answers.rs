@@ -50,13 +50,21 @@ struct Nodes<'a> {
     judged: Option<&'a RunNode>,
 }
 
-fn get<T: serde::de::DeserializeOwned>(store: &Store, node: &RunNode, name: &str) -> Result<Option<T>, StoreError> {
+fn get<T: serde::de::DeserializeOwned>(
+    store: &Store,
+    node: &RunNode,
+    name: &str,
+) -> Result<Option<T>, StoreError> {
     let Some(digest) = node.record.part(name) else { return Ok(None) };
     let found = artifact::from_json(&store.get(&digest)?);
     found.map(Some).map_err(|e| StoreError::Unreadable { what: node.id.clone(), why: e.to_string() })
 }
 
-fn lines<T: serde::de::DeserializeOwned>(store: &Store, node: &RunNode, name: &str) -> Result<Vec<T>, StoreError> {
+fn lines<T: serde::de::DeserializeOwned>(
+    store: &Store,
+    node: &RunNode,
+    name: &str,
+) -> Result<Vec<T>, StoreError> {
     let Some(digest) = node.record.part(name) else { return Ok(Vec::new()) };
     artifact::from_lines(&store.get(&digest)?)
         .map_err(|e| StoreError::Unreadable { what: node.id.clone(), why: e.to_string() })
@@ -95,7 +103,12 @@ impl RunView {
     }
 }
 
-fn one(store: &Store, cell: &BTreeMap<String, String>, read: &RunNode, nodes: &Nodes<'_>) -> Result<Answer, StoreError> {
+fn one(
+    store: &Store,
+    cell: &BTreeMap<String, String>,
+    read: &RunNode,
+    nodes: &Nodes<'_>,
+) -> Result<Answer, StoreError> {
     let session: Recorded = get(store, read, part::SESSION)?.unwrap_or_default();
     let mut out = Answer {
         id: session.id.clone(),
@@ -239,7 +252,9 @@ fn compare(
     let items = |answer: &Answer| -> BTreeMap<String, Option<bool>> {
         answer.items.iter().map(|item| (format!("{} {}", item.grader, item.id), item.hit)).collect()
     };
-    pairs(&items(before), &items(after), |name, a, b| flips.push(change.json("item", name, json!(a), json!(b), &why)));
+    pairs(&items(before), &items(after), |name, a, b| {
+        flips.push(change.json("item", name, json!(a), json!(b), &why));
+    });
     let citations = |answer: &Answer| -> BTreeMap<String, String> {
         answer.citations.iter().map(|c| (format!("{}:{}", c.file, c.locator), c.bucket.clone())).collect()
     };
@@ -247,13 +262,23 @@ fn compare(
         flips.push(change.json("citation", name, json!(a), json!(b), &why));
     });
     pairs(&before.values, &after.values, |name, a, b| {
-        moved.push(change.json("grade", name, json!(a.copied().flatten()), json!(b.copied().flatten()), &why));
+        moved.push(change.json(
+            "grade",
+            name,
+            json!(a.copied().flatten()),
+            json!(b.copied().flatten()),
+            &why,
+        ));
     });
     Ok(())
 }
 
 /// Values under one name that are not equal.
-fn pairs<T: PartialEq>(a: &BTreeMap<String, T>, b: &BTreeMap<String, T>, mut each: impl FnMut(&str, Option<&T>, Option<&T>)) {
+fn pairs<T: PartialEq>(
+    a: &BTreeMap<String, T>,
+    b: &BTreeMap<String, T>,
+    mut each: impl FnMut(&str, Option<&T>, Option<&T>),
+) {
     let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
     names.sort();
     names.dedup();
@@ -280,7 +305,13 @@ fn why(store: &Store, before: &[Digest], after: &[Digest]) -> Result<Vec<Value>,
 }
 
 /// Rows of sessions without an answer of an agent: questions whose hits flipped.
-fn rows(store: &Store, a: &RunView, b: &RunView, flips: &mut Vec<Value>, equal: &mut u64) -> Result<(), StoreError> {
+fn rows(
+    store: &Store,
+    a: &RunView,
+    b: &RunView,
+    flips: &mut Vec<Value>,
+    equal: &mut u64,
+) -> Result<(), StoreError> {
     type Rows = BTreeMap<(BTreeMap<String, String>, String), (GradeRow, Digest)>;
     let of = |view: &RunView| -> Result<Rows, StoreError> {
         let mut out = Rows::new();
@@ -307,7 +338,13 @@ fn rows(store: &Store, a: &RunView, b: &RunView, flips: &mut Vec<Value>, equal: 
         };
         let reasons = why(store, &[*old_recipe], &[*recipe])?;
         pairs(&flat(old), &flat(row), |name, a, b| {
-            flips.push(change.json("item", name, json!(a.copied().flatten()), json!(b.copied().flatten()), &reasons));
+            flips.push(change.json(
+                "item",
+                name,
+                json!(a.copied().flatten()),
+                json!(b.copied().flatten()),
+                &reasons,
+            ));
         });
         *equal += u64::from(count == flips.len());
     }
@@ -336,7 +373,12 @@ fn results(a: &Value, b: &Value) -> (Vec<Value>, Vec<Value>) {
         .map(|key| json!({ "arm": key.0, "metric": key.1, "before": before.get(key), "after": after.get(key) }))
         .collect();
     let order = |result: &Value| -> Vec<Value> {
-        result["ranking"].as_array().into_iter().flatten().map(|row| json!([row["rank"], row["arm"]])).collect()
+        result["ranking"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|row| json!([row["rank"], row["arm"]]))
+            .collect()
     };
     let (was, is) = (order(a), order(b));
     let rankings = if was == is {
@@ -359,7 +401,7 @@ pub fn state_words(state: &SessionState) -> String {
     };
     let mut out = word.to_owned();
     if !state.codes.is_empty() {
-        out.push_str(&format!(" ({})", state.codes.join(", ")));
+        out.extend([" (", &state.codes.join(", "), ")"]);
     }
     match state.fault {
         Some(Fault::Harness) => out.push_str(", not the treatment's fault"),
@@ -367,7 +409,7 @@ pub fn state_words(state: &SessionState) -> String {
         None => {}
     }
     if let Some(error) = &state.error {
-        out.push_str(&format!(": {error}"));
+        out.extend([": ", error]);
     }
     out
 }

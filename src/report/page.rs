@@ -264,7 +264,8 @@ fn columns(arms: &[Arm<'_>], of: &[(&str, &str)], show: impl Fn(Option<f64>) -> 
     if shown.is_empty() {
         return None;
     }
-    let head = std::iter::once(words("arm")).chain(shown.iter().map(|(_, heading)| digits(heading))).collect();
+    let head =
+        std::iter::once(words("arm")).chain(shown.iter().map(|(_, heading)| digits(heading))).collect();
     let row = |arm: &Arm<'_>| {
         let values = shown.iter().map(|(metric, _)| field(show(arm.value(metric))));
         std::iter::once(field(arm.name())).chain(values).collect()

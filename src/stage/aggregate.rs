@@ -203,7 +203,8 @@ struct Cells {
 
 impl Cells {
     fn add(&mut self, job: &Job, input: &Input) -> Result<(), Failure> {
-        let grades: Option<Grades> = input.parts.is_some().then(|| job.json(input, part::GRADES)).transpose()?;
+        let grades: Option<Grades> =
+            input.parts.is_some().then(|| job.json(input, part::GRADES)).transpose()?;
         let value = |axis: &str| input.cell.get(axis).cloned();
         let answer = job.pipeline.answer(&input.cell);
         let of_answer = answer.is_some() || job.pipeline.scenario(&input.cell).is_some();

@@ -170,7 +170,12 @@ fn corpus_name<'a>(
     }
 }
 
-pub(super) fn grade(job: &Job, names: &[String], profile: Profile, input: &Input) -> Result<Artifact, Failure> {
+pub(super) fn grade(
+    job: &Job,
+    names: &[String],
+    profile: Profile,
+    input: &Input,
+) -> Result<Artifact, Failure> {
     let transcript: Transcript = job.json(input, part::TRANSCRIPT)?;
     let session: Recorded = job.json(input, part::SESSION)?;
     let cell: SessionState = job.json(input, part::CELL)?;
@@ -217,26 +222,27 @@ pub(super) fn grade(job: &Job, names: &[String], profile: Profile, input: &Input
 /// A corpus as graders see it.
 struct Files<'a> {
     corpus: &'a Corpus,
-    files: Vec<String>,
+    paths: Vec<String>,
     root: Option<String>,
 }
 
 impl<'a> Files<'a> {
     fn new(corpus: &'a Corpus, root: Option<String>) -> Self {
-        let is_file = |entry: &&crate::fsio::tree::Entry| !matches!(entry.node, crate::fsio::tree::Node::Link(_));
-        let files = corpus.tree.entries.iter().filter(is_file).map(|entry| entry.path.clone()).collect();
-        Self { corpus, files, root }
+        let is_file =
+            |entry: &&crate::fsio::tree::Entry| !matches!(entry.node, crate::fsio::tree::Node::Link(_));
+        let paths = corpus.tree.entries.iter().filter(is_file).map(|entry| entry.path.clone()).collect();
+        Self { corpus, paths, root }
     }
 }
 
 impl Checkout for Files<'_> {
     fn files(&self) -> &[String] {
-        &self.files
+        &self.paths
     }
 
     fn bytes(&self, path: &str) -> Option<Vec<u8>> {
         // Only what the tree lists as a file is opened.
-        self.files.binary_search_by(|known| known.as_str().cmp(path)).ok()?;
+        self.paths.binary_search_by(|known| known.as_str().cmp(path)).ok()?;
         crate::fsio::read_limited(&self.corpus.path.join(path), LARGEST).ok()
     }
 

@@ -118,8 +118,11 @@ fn pure(job: &Job) -> Result<Artifact, Failure> {
     let Work::Grade { graders, profile, programs } = &job.stage().work else {
         return Err(Failure::new(Cause::Spawn, "this stage grades nothing"));
     };
-    let graders: Vec<String> =
-        graders.iter().filter(|name| programs.iter().all(|program| program.name != **name)).cloned().collect();
+    let graders: Vec<String> = graders
+        .iter()
+        .filter(|name| programs.iter().all(|program| program.name != **name))
+        .cloned()
+        .collect();
     let of = |kind: StageKind| {
         job.stage().needs.iter().zip(&job.needs).find_map(|(need, inputs)| {
             matches!(job.pipeline.stages[*need].work, Work::Read { of } if of == kind)

@@ -78,7 +78,11 @@ pub(super) fn recipe(at: &At<'_>, programs: &[GraderProgram]) -> Result<Value, N
 }
 
 /// Runs the graders and adds what they give to the artifact.
-pub(super) async fn run(job: &Arc<Job>, programs: &[GraderProgram], artifact: Artifact) -> Result<Artifact, Failure> {
+pub(super) async fn run(
+    job: &Arc<Job>,
+    programs: &[GraderProgram],
+    artifact: Artifact,
+) -> Result<Artifact, Failure> {
     let mut artifact = artifact;
     let input = answer_of(job).ok_or_else(answer::nothing)?;
     let given = given(job, input)?;
@@ -135,7 +139,10 @@ impl Given {
             note: words.chars().take(1_000).collect(),
             ..Item::default()
         };
-        Self { values: program.grader.metrics.keys().map(|name| (name.clone(), None)).collect(), items: vec![failed] }
+        Self {
+            values: program.grader.metrics.keys().map(|name| (name.clone(), None)).collect(),
+            items: vec![failed],
+        }
     }
 }
 

@@ -25,7 +25,8 @@ pub(super) struct Session;
 impl Kind for Session {
     fn recipe(&self, at: &At<'_>) -> Result<Map<String, Value>, NoRecipe> {
         let (id, answer) = answer(at)?;
-        let streams: Vec<Digest> = answer.transcripts.iter().map(|b| digest(at, b)).collect::<Result<_, _>>()?;
+        let streams: Vec<Digest> =
+            answer.transcripts.iter().map(|b| digest(at, b)).collect::<Result<_, _>>()?;
         Ok(session_recipe(id, answer, &streams))
     }
 
@@ -75,8 +76,10 @@ pub fn publications(
         fields.insert("kind".to_owned(), json!(kind));
         fields.insert("format".to_owned(), json!(FORMAT));
         let keyed = seal(Value::Object(fields))?;
-        let node = format!("{}[arm={},answer={id}]", if kind == "judge" { "rate" } else { "answers" }, answer.arm);
-        let record = Record { key: keyed.key, recipe: keyed.key, node, kind: kind.to_owned(), ..base.clone() };
+        let node =
+            format!("{}[arm={},answer={id}]", if kind == "judge" { "rate" } else { "answers" }, answer.arm);
+        let record =
+            Record { key: keyed.key, recipe: keyed.key, node, kind: kind.to_owned(), ..base.clone() };
         out.push(Publication { record, recipe: keyed.canonical.into_bytes(), parts, ledger: None });
         Ok::<(), crate::digest::CanonicalError>(())
     };
@@ -152,7 +155,8 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
         .map_err(|e| Failure::new(Cause::Output, e.to_string()))?;
     let mut parts = Vec::new();
     for (at, (bytes, digest)) in answer.transcripts.iter().zip(&digests).enumerate() {
-        let name = if digests.len() == 1 { part::STREAM.to_owned() } else { format!("{}-{}", part::STREAM, at + 1) };
+        let name =
+            if digests.len() == 1 { part::STREAM.to_owned() } else { format!("{}-{}", part::STREAM, at + 1) };
         parts.push((name, PartContent::Bytes(read(job, bytes, *digest)?)));
     }
     parts.push((part::SESSION.to_owned(), PartContent::Bytes(artifact::to_json(&known(id, answer)))));

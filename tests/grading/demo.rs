@@ -31,9 +31,13 @@ fn the_demonstration_runs_all_six_stages_from_an_empty_folder() {
     for args in [&["report", "latest", "--markdown"][..], &["explain", "symbols/sample-smoothing/1"]] {
         assert!(place.ok(args).out.contains("a recording"), "{args:?}");
     }
-    assert!(place.rows().iter().filter(|row| row["answer"].is_string()).all(|row| row["label"]
-        .as_str()
-        .is_some_and(|label| label.contains("recording"))));
+    assert!(
+        place
+            .rows()
+            .iter()
+            .filter(|row| row["answer"].is_string())
+            .all(|row| row["label"].as_str().is_some_and(|label| label.contains("recording")))
+    );
     // Nothing is asked again, and the result is the same.
     place.ok(&["run", "demo"]);
     assert_eq!(place.executed(), Vec::<String>::new());

@@ -1,6 +1,11 @@
 //! Answers that exist already: imported, graded, judged, graded anew, by the built program.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, reason = "tests of a program")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "tests of a program"
+)]
 
 #[path = "../engine/env.rs"]
 #[expect(dead_code, reason = "shared with the tests of the engine")]

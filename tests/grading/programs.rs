@@ -110,7 +110,11 @@ fn a_grader_may_not_take_a_name_that_is_taken() {
     place.edit("pipelines/own.toml", "[grader.tone]", "[grader.checks]");
     let said = place.go(&["check", "pipelines/own.toml"]);
     assert_eq!(said.code, 1);
-    assert!(said.err.contains("there is a grader `checks` already") && said.err.contains("own.toml:"), "{}", said.err);
+    assert!(
+        said.err.contains("there is a grader `checks` already") && said.err.contains("own.toml:"),
+        "{}",
+        said.err
+    );
     let place = project("true");
     place.edit("pipelines/own.toml", "tone = { at-most = 10 }", "efficiency = { at-least = 2, at-most = 1 }");
     let said = place.go(&["check", "pipelines/own.toml"]);

@@ -57,11 +57,20 @@ fn a_changed_weight_of_the_rubric_reads_the_replies_anew() {
     let before = place.row("grep/sample-smoothing/1")["judgement"]["quality"].as_f64().unwrap();
     let rubric = place.read("rubrics/sample-smoothing.toml");
     let line = rubric.lines().find(|line| line.contains("weight")).unwrap();
-    let number: f64 = line.split("weight").nth(1).unwrap().split(['=', ',', '}']).nth(1).unwrap().trim().parse().unwrap();
+    let number: f64 =
+        line.split("weight").nth(1).unwrap().split(['=', ',', '}']).nth(1).unwrap().trim().parse().unwrap();
     // Two weights of one step, so that they still sum to 1.
     let weights: Vec<&str> = rubric.lines().filter(|line| line.contains("weight")).take(2).collect();
-    let second: f64 =
-        weights[1].split("weight").nth(1).unwrap().split(['=', ',', '}']).nth(1).unwrap().trim().parse().unwrap();
+    let second: f64 = weights[1]
+        .split("weight")
+        .nth(1)
+        .unwrap()
+        .split(['=', ',', '}'])
+        .nth(1)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
     let set = |line: &str, old: f64, new: f64| line.replacen(&old.to_string(), &format!("{new}"), 1);
     let changed = rubric
         .replacen(weights[0], &set(weights[0], number, (number * 100.0 - 5.0).round() / 100.0), 1)
@@ -79,11 +88,8 @@ fn a_changed_weight_of_the_rubric_reads_the_replies_anew() {
 fn a_bad_reply_is_counted_and_the_next_one_is_taken() {
     let place = project();
     place.ok(&["run", "demo"]);
-    let unreadable: Vec<u64> = place
-        .rows()
-        .iter()
-        .filter_map(|row| row["judgement"]["unreadable"].as_u64())
-        .collect();
+    let unreadable: Vec<u64> =
+        place.rows().iter().filter_map(|row| row["judgement"]["unreadable"].as_u64()).collect();
     assert_eq!(unreadable.len(), 4);
     assert!(unreadable.iter().sum::<u64>() >= 1, "one recorded reply is unusable");
 }
@@ -93,5 +99,9 @@ fn a_recording_that_is_not_there_says_what_to_do() {
     let place = Place::new();
     let said = place.go(&["run", "regrade"]);
     assert_eq!(said.code, 1);
-    assert!(said.err.contains("there is no recording") && said.err.contains("proofline import"), "{}", said.err);
+    assert!(
+        said.err.contains("there is no recording") && said.err.contains("proofline import"),
+        "{}",
+        said.err
+    );
 }

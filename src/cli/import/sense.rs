@@ -12,7 +12,11 @@ use super::publish::publish;
 use crate::import::sense::runs::{self, ImportError};
 use crate::store::Store;
 
-pub(in crate::cli) fn sense(command: &args::ImportSense, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
+pub(in crate::cli) fn sense(
+    command: &args::ImportSense,
+    store: Option<&Path>,
+    out: &Out,
+) -> Result<u8, CliError> {
     let cwd = context::cwd()?;
     let into = cwd.join(&command.into);
     let report = runs::import(&cwd.join(&command.path), &into).map_err(|error| match error {

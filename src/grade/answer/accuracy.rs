@@ -8,17 +8,36 @@ use crate::manifest::pipeline::Profile;
 
 /// Names of files that stand in too many folders to tell anything, by the rules of rag-bench.
 const GENERIC: [&str; 16] = [
-    "index.js", "index.ts", "index.py", "utils.js", "utils.py", "app.py", "app.js", "main.py", "main.js", "base.py",
-    "__init__.py", "mod.rs", "lib.rs", "setup.py", "config.py", "types.ts",
+    "index.js",
+    "index.ts",
+    "index.py",
+    "utils.js",
+    "utils.py",
+    "app.py",
+    "app.js",
+    "main.py",
+    "main.js",
+    "base.py",
+    "__init__.py",
+    "mod.rs",
+    "lib.rs",
+    "setup.py",
+    "config.py",
+    "types.ts",
 ];
 
 /// Items, and the columns `accuracy`, `file_accuracy`, `symbol_accuracy` and, by the default rules,
 /// `file_precision`.
-pub(super) fn grade(question: &Question, text: &str, profile: Profile) -> (Vec<Item>, Vec<(&'static str, Option<f64>)>) {
+pub(super) fn grade(
+    question: &Question,
+    text: &str,
+    profile: Profile,
+) -> (Vec<Item>, Vec<(&'static str, Option<f64>)>) {
     let rag = profile == Profile::RagBench;
     let normal = text.replace('\\', "/").to_lowercase();
     let file_hit = |file: &str| if rag { rag_file(file, &normal) } else { has_path(text, file) };
-    let symbol_hit = |symbol: &str| if rag { rag_symbol(symbol, text) } else { !find_cased(text, symbol).is_empty() };
+    let symbol_hit =
+        |symbol: &str| if rag { rag_symbol(symbol, text) } else { !find_cased(text, symbol).is_empty() };
     let mut items = Vec::new();
     let mut item = |id: String, hit: bool, spans: Vec<std::ops::Range<usize>>| {
         items.push(Item {
@@ -69,7 +88,9 @@ fn rag_file(file: &str, normal: &str) -> bool {
 }
 
 fn rag_symbol(symbol: &str, text: &str) -> bool {
-    regex::RegexBuilder::new(&format!(r"\b{}\b", regex::escape(symbol))).build().is_ok_and(|r| r.is_match(text))
+    regex::RegexBuilder::new(&format!(r"\b{}\b", regex::escape(symbol)))
+        .build()
+        .is_ok_and(|r| r.is_match(text))
 }
 
 /// A symbol as a word of its own, by case.
@@ -82,7 +103,9 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
     let is_path = |c: char| c.is_alphanumeric() || "_-./\\@+".contains(c);
     text.split(move |c| !is_path(c))
         .map(|word| word.trim_end_matches(['.', '/', '\\']).trim_start_matches("./"))
-        .filter(|word| word.rsplit(['/', '\\']).next().is_some_and(|name| name[1.min(name.len())..].contains('.')))
+        .filter(|word| {
+            word.rsplit(['/', '\\']).next().is_some_and(|name| name[1.min(name.len())..].contains('.'))
+        })
 }
 
 /// Whether a text names a file by whole components: the path, a longer one that ends in it, or an
@@ -125,9 +148,13 @@ mod tests {
 
     #[test]
     fn rag_bench_rules_and_their_false_credits() {
-        let rag = |files: &[&str], symbols: &[&str], text: &str| hits(files, symbols, text, Profile::RagBench);
+        let rag =
+            |files: &[&str], symbols: &[&str], text: &str| hits(files, symbols, text, Profile::RagBench);
         assert_eq!(rag(&[], &[], "anything"), [true; 3], "nothing expected is a hit");
-        assert_eq!(rag(&["lib/express.js"], &["createApplication"], "See LIB\\express.js: createApplication"), [true; 3]);
+        assert_eq!(
+            rag(&["lib/express.js"], &["createApplication"], "See LIB\\express.js: createApplication"),
+            [true; 3]
+        );
         // Name and folder anywhere, for a name that is not generic.
         assert!(rag(&["lib/view.js"], &[], "view.js, somewhere under lib")[1]);
         assert!(!rag(&["src/app.py"], &[], "app.py, somewhere under src")[1]);
@@ -145,7 +172,8 @@ mod tests {
 
     #[test]
     fn default_rules_want_whole_components_and_the_right_folder() {
-        let ours = |files: &[&str], symbols: &[&str], text: &str| hits(files, symbols, text, Profile::Default);
+        let ours =
+            |files: &[&str], symbols: &[&str], text: &str| hits(files, symbols, text, Profile::Default);
         assert!(ours(&["lib/router/index.js"], &[], "`lib/router/index.js:3`")[1]);
         assert!(ours(&["lib/router/index.js"], &[], "router/index.js")[1]);
         assert!(!ours(&["lib/router/index.js"], &[], "node_modules/router/index.js")[1]);
@@ -153,7 +181,8 @@ mod tests {
         assert!(!ours(&["src/flask/app.py"], &[], "app.py")[1], "the folder is missing");
         assert!(!ours(&["src/flask/app.py"], &[], "xsrc/flask/app.pyc")[1]);
         assert!(!ours(&[], &["get"], "target and getUser")[2]);
-        let (_, columns) = grade(&question(&["a/b.py"], &[]), "a/b.py, a/c.py, a/d.py, a/e.py", Profile::Default);
+        let (_, columns) =
+            grade(&question(&["a/b.py"], &[]), "a/b.py, a/c.py, a/d.py, a/e.py", Profile::Default);
         assert_eq!(columns.iter().find(|(n, _)| *n == "file_precision").unwrap().1, Some(0.25));
     }
 }

@@ -28,7 +28,12 @@ pub(super) struct Checked {
 }
 
 /// Runs all checks.
-pub(super) fn check(scenario: &Scenario, steps: &Steps, transcript: &Transcript, cited: &[Cited<'_>]) -> Checked {
+pub(super) fn check(
+    scenario: &Scenario,
+    steps: &Steps,
+    transcript: &Transcript,
+    cited: &[Cited<'_>],
+) -> Checked {
     let mut items = Vec::new();
     let (mut had, mut most) = (0.0, 0.0);
     let mut seen = BTreeSet::new();
@@ -54,7 +59,10 @@ pub(super) fn check(scenario: &Scenario, steps: &Steps, transcript: &Transcript,
                 id,
                 step: u32::try_from(at + 1).ok(),
                 hit: found.hit,
-                spans: spans.into_iter().map(|p| ((start + p.start) as u64, (start + p.end) as u64)).collect(),
+                spans: spans
+                    .into_iter()
+                    .map(|p| ((start + p.start) as u64, (start + p.end) as u64))
+                    .collect(),
                 note: found.note,
             });
         }
@@ -69,10 +77,17 @@ struct Found {
     note: String,
 }
 
-fn look(check: &Check, text: &str, range: &Range<usize>, transcript: &Transcript, cited: &[Cited<'_>]) -> Found {
+fn look(
+    check: &Check,
+    text: &str,
+    range: &Range<usize>,
+    transcript: &Transcript,
+    cited: &[Cited<'_>],
+) -> Found {
     let part = &text[range.clone()];
     let value = check.value.as_str();
-    let places = |places: Vec<Range<usize>>| Found { hit: Some(!places.is_empty()), places, note: String::new() };
+    let places =
+        |places: Vec<Range<usize>>| Found { hit: Some(!places.is_empty()), places, note: String::new() };
     let told = |hit: bool, note: String| Found { hit: Some(hit), places: Vec::new(), note };
     let here = || cited.iter().filter(|c| range.start <= c.span.start && c.span.end <= range.end);
     let spans = |of: Vec<&Cited<'_>>| {
@@ -88,9 +103,12 @@ fn look(check: &Check, text: &str, range: &Range<usize>, transcript: &Transcript
             let found = find(part, value, false);
             Found { hit: Some(found.is_empty()), places: found, note: String::new() }
         }
-        CheckType::Regex => match RegexBuilder::new(value).size_limit(LARGEST_REGEX).multi_line(true).build() {
+        CheckType::Regex => match RegexBuilder::new(value).size_limit(LARGEST_REGEX).multi_line(true).build()
+        {
             Ok(regex) => places(regex.find_iter(part).take(MOST_PLACES).map(|m| m.range()).collect()),
-            Err(_) => Found { hit: None, places: Vec::new(), note: "the expression can't be used".to_owned() },
+            Err(_) => {
+                Found { hit: None, places: Vec::new(), note: "the expression can't be used".to_owned() }
+            }
         },
         CheckType::CitesFile => places(spans(here().filter(|c| c.is_file(value)).collect())),
         CheckType::CitesSymbol => places(spans(here().filter(|c| c.symbol == Some(value)).collect())),

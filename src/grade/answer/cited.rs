@@ -28,6 +28,7 @@ impl Cited<'_> {
         let ends = |longer: &str, shorter: &str| {
             longer.strip_suffix(shorter).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
         };
-        ends(self.file(), path) || self.path.is_none() && self.written.contains('/') && ends(path, self.written)
+        ends(self.file(), path)
+            || self.path.is_none() && self.written.contains('/') && ends(path, self.written)
     }
 }

@@ -32,7 +32,11 @@ pub(super) fn as_f64(count: u64) -> f64 {
 }
 
 /// Columns and their values; none is unscored.
-pub(super) fn columns(scenario: &Scenario, transcript: &Transcript, wall_s: Option<f64>) -> Vec<(&'static str, Option<f64>)> {
+pub(super) fn columns(
+    scenario: &Scenario,
+    transcript: &Transcript,
+    wall_s: Option<f64>,
+) -> Vec<(&'static str, Option<f64>)> {
     let usage = transcript.usage.or(transcript.usage_messages);
     let wall = transcript.duration_ms.map(|ms| ms / 1000.0).or(wall_s);
     let tokens = usage.and_then(priced);
@@ -40,9 +44,8 @@ pub(super) fn columns(scenario: &Scenario, transcript: &Transcript, wall_s: Opti
     let ceilings = &scenario.ceilings;
     let of_time = ceilings.time.map(|span| span.0.as_secs_f64());
     let by_time = left(wall, of_time);
-    let efficiency = |tokens: Option<f64>| {
-        Some(HALF * left(tokens, ceilings.tokens.map(as_f64))? + HALF * by_time?)
-    };
+    let efficiency =
+        |tokens: Option<f64>| Some(HALF * left(tokens, ceilings.tokens.map(as_f64))? + HALF * by_time?);
     vec![
         ("efficiency", efficiency(tokens)),
         ("efficiency_billed", efficiency(usage.and_then(billed))),

@@ -48,9 +48,10 @@ impl Row {
         // A row without a file can only be mentioned.
         let is_cited = if files.is_empty() { !places.is_empty() } else { !pinned.is_empty() };
         let at_line = gold.line.map(|line| {
-            pinned.iter().filter_map(|c| c.lines).any(|(first, last)| {
-                first.saturating_sub(NEAR) <= line && line <= last.saturating_add(NEAR)
-            })
+            pinned
+                .iter()
+                .filter_map(|c| c.lines)
+                .any(|(first, last)| first.saturating_sub(NEAR) <= line && line <= last.saturating_add(NEAR))
         });
         let mentioned = !places.is_empty() || !citations.is_empty();
         let spans = citations.iter().map(|c| &c.span).chain(&places);

@@ -72,12 +72,18 @@ pub const GRADERS: [&str; 6] = ["checks", "citations", "gold", "efficiency", "ad
 
 /// The fields of a task that a grader reads, for its recipe.
 #[must_use]
-pub fn task_fields(grader: &str, profile: Profile, scenario: Option<&Scenario>, question: Option<&Question>) -> Value {
+pub fn task_fields(
+    grader: &str,
+    profile: Profile,
+    scenario: Option<&Scenario>,
+    question: Option<&Question>,
+) -> Value {
     if grader == "accuracy" {
         return json!(question.map(|q| json!([q.id, q.files, q.symbols])));
     }
     let Some(scenario) = scenario else { return Value::Null };
-    let steps = || -> Vec<Value> { scenario.step.iter().map(|step| json!([step.name, step.check])).collect() };
+    let steps =
+        || -> Vec<Value> { scenario.step.iter().map(|step| json!([step.name, step.check])).collect() };
     match (grader, profile) {
         // One scorer gives all numbers.
         (_, Profile::Sense) => json!([scenario.title, scenario.repo, steps(), scenario.gold]),
@@ -106,7 +112,11 @@ pub fn grade(names: &[&str], inputs: &Inputs<'_>, profile: Profile) -> Graded {
             *value = None;
         }
     }
-    let kind = if inputs.scenario.is_some() { "scenario".to_owned() } else { words(inputs.question.map(|q| json!(q.kind))) };
+    let kind = if inputs.scenario.is_some() {
+        "scenario".to_owned()
+    } else {
+        words(inputs.question.map(|q| json!(q.kind)))
+    };
     out.grades.rows.push(GradeRow {
         task: inputs.task.to_owned(),
         kind,

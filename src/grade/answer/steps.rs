@@ -56,11 +56,12 @@ impl Steps {
     pub fn note(&self) -> Option<String> {
         let without = self.ranges.iter().filter(|range| range.is_none()).count();
         match self.split {
-            Split::Turns => None,
             Split::Headings if without == 0 => Some("steps were told apart by headings".to_owned()),
             Split::Headings => Some(format!("{without} of {} steps have no heading", self.ranges.len())),
-            Split::Whole if self.ranges.len() > 1 => Some("the answer could not be cut into steps".to_owned()),
-            Split::Whole => None,
+            Split::Whole if self.ranges.len() > 1 => {
+                Some("the answer could not be cut into steps".to_owned())
+            }
+            Split::Turns | Split::Whole => None,
         }
     }
 }

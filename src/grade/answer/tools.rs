@@ -63,7 +63,13 @@ mod tests {
             input: json!({ "command": command }),
             ..Call::default()
         };
-        for command in ["grep -rn x .", "cat a | rg y", "FOO=1 /usr/bin/find . -name x", "git grep z", "bash -lc \"rg -n x\""] {
+        for command in [
+            "grep -rn x .",
+            "cat a | rg y",
+            "FOO=1 /usr/bin/find . -name x",
+            "git grep z",
+            "bash -lc \"rg -n x\"",
+        ] {
             assert!(searches(&shell(command)), "{command}");
         }
         for command in ["cd myorg && ls", "cat grep.txt", "git log", "echo agrep"] {

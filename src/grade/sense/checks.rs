@@ -102,7 +102,8 @@ impl<'a> Answer<'a> {
             }
             return false;
         }
-        let Ok(pattern) = regex::RegexBuilder::new(&regex::escape(value)).case_insensitive(true).build() else {
+        let Ok(pattern) = regex::RegexBuilder::new(&regex::escape(value)).case_insensitive(true).build()
+        else {
             return false;
         };
         let mut from = 0;

@@ -23,8 +23,18 @@ static CITATION: LazyLock<Option<Regex>> = LazyLock::new(|| {
 const NEAR: u64 = 5;
 /// Folders that are no part of a checkout's files.
 const PRUNED: [&str; 12] = [
-    ".git", ".sense", ".serena", ".gitnexus", ".roam", ".grepai", "node_modules", "__pycache__", "vendor",
-    ".bundle", ".workspace", "target",
+    ".git",
+    ".sense",
+    ".serena",
+    ".gitnexus",
+    ".roam",
+    ".grepai",
+    "node_modules",
+    "__pycache__",
+    "vendor",
+    ".bundle",
+    ".workspace",
+    "target",
 ];
 /// And those that builds leave.
 const BUILT: [&str; 2] = ["build", "dist"];
@@ -47,7 +57,9 @@ pub fn extract(answer: &str) -> Vec<Citation> {
     let mut seen = HashSet::new();
     let mut out = Vec::new();
     for found in citation.captures_iter(answer) {
-        let (Some(whole), Some(file), Some(locator)) = (found.get(0), found.get(1), found.get(2)) else { continue };
+        let (Some(whole), Some(file), Some(locator)) = (found.get(0), found.get(1), found.get(2)) else {
+            continue;
+        };
         if seen.insert((file.as_str(), locator.as_str())) {
             out.push(Citation {
                 file: file.as_str().to_owned(),
@@ -130,7 +142,9 @@ impl<'a> Checker<'a> {
         for path in checkout.files() {
             let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
             let pruned = |folder: &str| {
-                folder.starts_with('.') && folder.len() > 1 || PRUNED.contains(&folder) || BUILT.contains(&folder)
+                folder.starts_with('.') && folder.len() > 1
+                    || PRUNED.contains(&folder)
+                    || BUILT.contains(&folder)
             };
             if !folders.split('/').any(pruned) {
                 by_name.entry(name).or_default().push(path);
@@ -188,7 +202,8 @@ impl<'a> Checker<'a> {
         let missing = || format!("file not found at {file}");
         let inside = match (file.strip_prefix('/'), self.checkout.root()) {
             (Some(_), Some(root)) => {
-                let below = file.strip_prefix(root.trim_end_matches('/')).and_then(|rest| rest.strip_prefix('/'));
+                let below =
+                    file.strip_prefix(root.trim_end_matches('/')).and_then(|rest| rest.strip_prefix('/'));
                 Some(below.ok_or_else(missing)?)
             }
             (Some(_), None) => None,
@@ -254,7 +269,7 @@ impl Lines {
                 from..from + line.len()
             })
             .collect();
-        Self { starts, text }
+        Self { text, starts }
     }
 
     fn line(&self, number: u64) -> Option<&str> {
@@ -283,7 +298,8 @@ fn split(locator: &str) -> (Option<u64>, Option<&str>) {
     if locator.chars().all(char::is_numeric) && !locator.is_empty() {
         return (number(locator), None);
     }
-    let mut words: Vec<&str> = locator.split(|c| !python::is_word(c)).filter(|word| !word.is_empty()).collect();
+    let mut words: Vec<&str> =
+        locator.split(|c| !python::is_word(c)).filter(|word| !word.is_empty()).collect();
     let line = words.last().and_then(|last| number(last));
     if line.is_some() {
         words.pop();

@@ -10,8 +10,8 @@ use super::{Gold, python};
 
 /// Endings of names that make a pattern one of a file.
 const ENDINGS: [&str; 17] = [
-    ".rb", ".py", ".go", ".ts", ".tsx", ".js", ".jsx", ".rs", ".java", ".kt", ".cs", ".cpp", ".cc", ".c", ".php",
-    ".scala", ".erb",
+    ".rb", ".py", ".go", ".ts", ".tsx", ".js", ".jsx", ".rs", ".java", ".kt", ".cs", ".cpp", ".cc", ".c",
+    ".php", ".scala", ".erb",
 ];
 /// Most characters between a path and the field of JSON that pins its line.
 const FIELD_WITHIN: usize = 60;
@@ -37,7 +37,8 @@ pub(super) fn recall(gold: &[Gold], lower: &str, beside: Option<Beside<'_>>) -> 
     for item in gold {
         let mut mentioned = item.matches.iter().any(|pattern| lower.contains(&pattern.to_lowercase()));
         let mut cited = false;
-        let files: Vec<String> = item.matches.iter().map(|p| p.to_lowercase()).filter(|p| is_file(p)).collect();
+        let files: Vec<String> =
+            item.matches.iter().map(|p| p.to_lowercase()).filter(|p| is_file(p)).collect();
         if files.is_empty() {
             cited = mentioned;
         }
@@ -69,8 +70,12 @@ struct Patterns {
 
 impl Patterns {
     fn new(gold: &[Gold]) -> Self {
-        let files: HashSet<String> =
-            gold.iter().flat_map(|item| &item.matches).map(|p| p.to_lowercase()).filter(|p| is_file(p)).collect();
+        let files: HashSet<String> = gold
+            .iter()
+            .flat_map(|item| &item.matches)
+            .map(|p| p.to_lowercase())
+            .filter(|p| is_file(p))
+            .collect();
         let (mut names, mut suffixes) = (HashMap::new(), HashMap::new());
         for file in &files {
             *names.entry(name(file).to_owned()).or_insert(0) += 1;
@@ -177,7 +182,9 @@ fn is_field(rest: &str) -> bool {
 
 fn is_number_of_field(rest: &str) -> bool {
     let rest = rest.strip_prefix('s').unwrap_or(rest);
-    let Some(rest) = rest.strip_prefix('"').and_then(|rest| space(rest).strip_prefix(':')) else { return false };
+    let Some(rest) = rest.strip_prefix('"').and_then(|rest| space(rest).strip_prefix(':')) else {
+        return false;
+    };
     let rest = space(rest);
     let rest = space(rest.strip_prefix('[').unwrap_or(rest));
     rest.strip_prefix('"').unwrap_or(rest).chars().next().is_some_and(is_digit)
@@ -208,7 +215,9 @@ impl<'a> Tails<'a> {
             let file = file.to_lowercase();
             for tail in std::iter::once(file.as_str()).chain(tails(&file)) {
                 if patterns.files.contains(tail) {
-                    real.entry(tail.to_owned()).and_modify(|found| *found = None).or_insert_with(|| Some(file.clone()));
+                    real.entry(tail.to_owned())
+                        .and_modify(|found| *found = None)
+                        .or_insert_with(|| Some(file.clone()));
                 }
                 if tail.contains('/') {
                     *ends.entry(tail.to_owned()).or_insert(0) += 1;

@@ -27,7 +27,10 @@ pub(super) fn lines(text: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let (mut from, mut rest) = (0, text.char_indices().peekable());
     while let Some((at, c)) = rest.next() {
-        let ends = matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}');
+        let ends = matches!(
+            c,
+            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+        );
         if !ends {
             continue;
         }

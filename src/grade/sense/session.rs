@@ -58,10 +58,10 @@ impl Tokens {
     /// Sums up; more than fits stays at the largest.
     fn add(&mut self, usage: &Usage) {
         let tokens = |value: &Lenient| value.0.filter(|n| *n >= 0.0).map_or(0, to_u64);
-        self.input = self.input.saturating_add(tokens(&usage.input_tokens));
-        self.output = self.output.saturating_add(tokens(&usage.output_tokens));
-        self.cache_read = self.cache_read.saturating_add(tokens(&usage.cache_read_input_tokens));
-        self.cache_write = self.cache_write.saturating_add(tokens(&usage.cache_creation_input_tokens));
+        self.input = self.input.saturating_add(tokens(&usage.input));
+        self.output = self.output.saturating_add(tokens(&usage.output));
+        self.cache_read = self.cache_read.saturating_add(tokens(&usage.cache_read));
+        self.cache_write = self.cache_write.saturating_add(tokens(&usage.cache_write));
     }
 
     /// Tokens that the reference calls billed: caches are left out.
@@ -85,7 +85,11 @@ impl Tokens {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float beyond stays at the bound")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float beyond stays at the bound"
+)]
 fn to_u64(value: f64) -> u64 {
     value as u64
 }
@@ -123,15 +127,16 @@ struct Message<'a> {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct Usage {
-    #[serde(default)]
-    input_tokens: Lenient,
-    #[serde(default)]
-    output_tokens: Lenient,
-    #[serde(default)]
-    cache_read_input_tokens: Lenient,
-    #[serde(default)]
-    cache_creation_input_tokens: Lenient,
+    #[serde(rename = "input_tokens")]
+    input: Lenient,
+    #[serde(rename = "output_tokens")]
+    output: Lenient,
+    #[serde(rename = "cache_read_input_tokens")]
+    cache_read: Lenient,
+    #[serde(rename = "cache_creation_input_tokens")]
+    cache_write: Lenient,
 }
 
 #[derive(Deserialize)]
@@ -283,7 +288,8 @@ lenient!(PieceVisitor, (Piece<'a>), Piece<'de>, Piece::Other, {
         Ok(Piece::Text(Cow::Owned(text.to_owned())))
     }
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Piece<'de>, A::Error> {
-        Block::deserialize(de::value::MapAccessDeserializer::new(map)).map(|block| Piece::Block(Box::new(block)))
+        Block::deserialize(de::value::MapAccessDeserializer::new(map))
+            .map(|block| Piece::Block(Box::new(block)))
     }
     over!(number, Piece<'de>, Piece::Other);
     over!(list, Piece<'de>, Piece::Other);
@@ -333,7 +339,11 @@ impl Reader {
         }
         match (&*kind.0, message.content) {
             ("assistant", Content::Text(text)) => self.say(&text),
-            ("assistant", Content::Blocks(pieces)) => pieces.into_iter().for_each(|piece| self.assistant(piece)),
+            ("assistant", Content::Blocks(pieces)) => {
+                for piece in pieces {
+                    self.assistant(piece);
+                }
+            }
             ("user", Content::Blocks(pieces)) => {
                 for piece in pieces {
                     if let Piece::Block(block) = piece

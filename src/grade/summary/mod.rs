@@ -161,10 +161,10 @@ pub fn summarise(input: &Summary) -> Value {
         totals.add(counts);
         entries.push(entry(arm, input, &defs, counts));
     }
-    let named = |name: &&str| input.composites.iter().find(|c| c.name == **name);
+    let named = |name: &str| input.composites.iter().find(|c| c.name == name);
     let ranked_by = HEADLINES
         .iter()
-        .find_map(|name| named(&name))
+        .find_map(|name| named(name))
         .or_else(|| input.composites.first())
         .map(|c| c.name.as_str());
     let mut out = json!({

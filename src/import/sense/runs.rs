@@ -74,8 +74,7 @@ struct Source {
 }
 
 /// Further files of a run that are kept.
-const FILES: [&str; 4] =
-    ["run_meta.json", "scored.json", "onboarding-overhead.json", "channels.json"];
+const FILES: [&str; 4] = ["run_meta.json", "scored.json", "onboarding-overhead.json", "channels.json"];
 
 /// Imports the folder `path` into `into`.
 ///
@@ -94,7 +93,10 @@ pub fn import(path: &Path, into: &Path) -> Result<Report, ImportError> {
     let sources = scenarios(path, into, &mut report)?;
     let mut doc = Doc::with_schema("../../schemas/recording.json");
     doc.comment("Answers of the sense benchmark. Their transcripts are in the store, under these digests.");
-    doc.pair("format", 1).pair("name", "sense").pair("about", "runs of the Sense benchmark").pair("label", LABEL);
+    doc.pair("format", 1)
+        .pair("name", "sense")
+        .pair("about", "runs of the Sense benchmark")
+        .pair("label", LABEL);
     for (id, folder) in runs {
         match run(&id, &folder, path, &sources, &mut doc, &mut report) {
             Ok(()) => report.kept.push(kept(id, &folder)),
@@ -156,7 +158,8 @@ fn write(into: &Path, file: &Path, text: &str, report: &mut Report) -> Result<()
 
 /// Converts all scenarios and rubrics.
 fn scenarios(path: &Path, into: &Path, report: &mut Report) -> Result<Vec<Source>, ImportError> {
-    let mut places = vec![(path.join("scenarios"), String::new()), (path.join("held-out"), "held-out".to_owned())];
+    let mut places =
+        vec![(path.join("scenarios"), String::new()), (path.join("held-out"), "held-out".to_owned())];
     for name in folders(&path.join("scenarios")) {
         places.push((path.join("scenarios").join(&name), name));
     }
@@ -190,7 +193,8 @@ fn yaml_files(folder: &Path) -> Vec<PathBuf> {
         .map(|entry| entry.path())
         .filter(|path| {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            path.is_file() && name.ends_with(".yaml") && !name.ends_with(".rubric.yaml") && !name.starts_with('_')
+            let is_yaml = path.extension().is_some_and(|end| end == "yaml");
+            path.is_file() && is_yaml && !name.ends_with(".rubric.yaml") && !name.starts_with('_')
         })
         .collect();
     out.sort();
@@ -265,8 +269,12 @@ fn run(
         let bytes = fsio::read_limited(&path, LARGEST_MANIFEST).map_err(|e| e.explain())?;
         match object(name, &bytes) {
             Ok(map) if name == "run_meta.json" => facts = map,
-            Ok(map) if name == "scored.json" => scored_name = map.get("scenario").and_then(Value::as_str).map(str::to_owned),
-            Ok(map) if name == "onboarding-overhead.json" => drop(facts.insert("overhead".to_owned(), Value::Object(map))),
+            Ok(map) if name == "scored.json" => {
+                scored_name = map.get("scenario").and_then(Value::as_str).map(str::to_owned);
+            }
+            Ok(map) if name == "onboarding-overhead.json" => {
+                drop(facts.insert("overhead".to_owned(), Value::Object(map)));
+            }
             Ok(_) => {}
             Err(problem) => report.problems.push(format!("{}: {problem}", shown(folder, root))),
         }
@@ -339,7 +347,9 @@ impl Run {
             None => slug(&tool),
         };
         let model = text("model").or_else(|| model_folder.map(str::to_owned));
-        if let Some(commit) = text("repo_commit").filter(|commit| commit.len() >= 7 && commit.chars().all(|c| c.is_ascii_hexdigit())) {
+        if let Some(commit) = text("repo_commit")
+            .filter(|commit| commit.len() >= 7 && commit.chars().all(|c| c.is_ascii_hexdigit()))
+        {
             facts.insert("commit".to_owned(), json!(commit));
         }
         let server = if tool == "baseline" { json!(false) } else { json!(tool) };
@@ -368,7 +378,8 @@ fn held_out(path: &Path, into: &Path, report: &mut Report) -> Result<(), ImportE
     for folder in ["held-out", "scenarios/held-out"] {
         for entry in std::fs::read_dir(path.join(folder)).into_iter().flatten().flatten() {
             let Ok(name) = entry.file_name().into_string() else { continue };
-            if (name.ends_with(".gold.json") || name.ends_with(".lock")) && entry.path().is_file() {
+            let is_lock = entry.path().extension().is_some_and(|end| end == "lock");
+            if (is_lock || name.ends_with(".gold.json")) && entry.path().is_file() {
                 found.entry(name).or_insert(entry.path());
             }
         }

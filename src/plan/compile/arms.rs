@@ -50,7 +50,8 @@ impl Arms {
         self.unsure |= answers.unsure;
         self.declared |= answers.declared;
         for name in answers.arms() {
-            if self.all.iter().all(|arm| arm.name != name) && !self.failed.iter().any(|failed| failed == name) {
+            if self.all.iter().all(|arm| arm.name != name) && !self.failed.iter().any(|failed| failed == name)
+            {
                 self.all.push(Arm {
                     name: name.to_owned(),
                     server: None,

@@ -283,7 +283,8 @@ impl Reader<'_> {
         path: &KeyPath,
         of: &mut Option<usize>,
     ) -> Option<Vec<AxisValue>> {
-        let (repos, parent) = self.repos_of(cx, name, ("scenarios", &wire.scenarios), &path.key("scenarios"))?;
+        let (repos, parent) =
+            self.repos_of(cx, name, ("scenarios", &wire.scenarios), &path.key("scenarios"))?;
         *of = parent;
         let known: Vec<String> = cx.project.names_in("scenarios", &[]).into_iter().collect();
         for (at, wanted) in wire.only.iter().enumerate() {
@@ -298,7 +299,8 @@ impl Reader<'_> {
                 return None;
             }
         }
-        let picked: Vec<&String> = known.iter().filter(|k| wire.only.is_empty() || wire.only.contains(k)).collect();
+        let picked: Vec<&String> =
+            known.iter().filter(|k| wire.only.is_empty() || wire.only.contains(k)).collect();
         let mut out = Vec::new();
         let mut sound = true;
         for (index, (repo, place)) in repos.iter().enumerate() {
@@ -312,7 +314,12 @@ impl Reader<'_> {
             }
             if out.len() == before {
                 let message = format!("the axis `{name}` takes no scenario of `{repo}`");
-                cx.warning("no-scenarios", message, cx.at(path), "write scenarios/NAME.toml with that `repo`");
+                cx.warning(
+                    "no-scenarios",
+                    message,
+                    cx.at(path),
+                    "write scenarios/NAME.toml with that `repo`",
+                );
             }
         }
         sound.then_some(out)
@@ -328,7 +335,8 @@ impl Reader<'_> {
     ) -> Option<Vec<AxisValue>> {
         let place = cx.at(&path.key("recorded"));
         if template::lone(&wire.recorded) != Some(ARM) || name != ANSWER {
-            let help = format!("write `{ANSWER} = {{ recorded = \"{{{{ {ARM} }}}}\" }}`, below the axis `{ARM}`");
+            let help =
+                format!("write `{ANSWER} = {{ recorded = \"{{{{ {ARM} }}}}\" }}`, below the axis `{ARM}`");
             cx.error("bad-axis", "recorded answers are those of each arm", place, help);
             return None;
         }

@@ -72,7 +72,12 @@ pub(super) fn graders(cx: &mut Cx<'_>) {
             let taken = seen.insert(metric.clone(), name.clone());
             if metrics.contains(metric) || taken.is_some() {
                 let help = "give it another name";
-                cx.error("bad-name", format!("there is a metric `{}` already", short(metric)), cx.key(&at), help);
+                cx.error(
+                    "bad-name",
+                    format!("there is a metric `{}` already", short(metric)),
+                    cx.key(&at),
+                    help,
+                );
             }
             let (least, most) = (bounds.at_least.unwrap_or(0.0), bounds.at_most.unwrap_or(1.0));
             if least >= most {

@@ -194,19 +194,16 @@ impl Answers {
                 .into_iter()
                 .filter(|path| is_plain(path))
                 .find_map(|path| cx.project.find(path).ok().flatten());
-            match found {
-                Some(found) => {
-                    let loaded = load::rubric(&found.shown, &found.bytes);
-                    self.unsure |= loaded.diagnostics.iter().any(Diagnostic::is_error);
-                    cx.found.extend(loaded.diagnostics);
-                    rubric = loaded.value;
-                }
-                None => {
-                    let place = loaded.document.value_place(&KeyPath::of(&["rubric"]));
-                    let message = format!("there is no rubric `{}`", short(wanted));
-                    cx.error("no-rubric", message, place, "write it, or take `rubric` out");
-                    self.unsure = true;
-                }
+            if let Some(found) = found {
+                let loaded = load::rubric(&found.shown, &found.bytes);
+                self.unsure |= loaded.diagnostics.iter().any(Diagnostic::is_error);
+                cx.found.extend(loaded.diagnostics);
+                rubric = loaded.value;
+            } else {
+                let place = loaded.document.value_place(&KeyPath::of(&["rubric"]));
+                let message = format!("there is no rubric `{}`", short(wanted));
+                cx.error("no-rubric", message, place, "write it, or take `rubric` out");
+                self.unsure = true;
             }
         }
         self.scenarios.insert(path.to_owned(), Scenario { task, rubric });
@@ -235,7 +232,8 @@ impl Answers {
             }
             // Under its own name, which may be none that repositories have here.
             let own = answer.facts.get(REPO).and_then(|name| name.as_str()).unwrap_or(&answer.repo);
-            let Some(folder) = checkouts.as_ref().filter(|_| is_plain(own)).map(|folder| folder.join(own)) else {
+            let Some(folder) = checkouts.as_ref().filter(|_| is_plain(own)).map(|folder| folder.join(own))
+            else {
                 continue;
             };
             if !folder.is_dir() {

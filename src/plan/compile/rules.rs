@@ -27,20 +27,18 @@ pub(super) fn check(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, 
             &[Kind::Grade, Kind::Judge, Kind::Command],
             "needs grade and judge stages, or commands with `metrics`",
         ),
-        Kind::Command => {
-            (
-                &[
-                    Kind::Ingest,
-                    Kind::Warmup,
-                    Kind::Session,
-                    Kind::Grade,
-                    Kind::Judge,
-                    Kind::Aggregate,
-                    Kind::Command,
-                ],
-                "",
-            )
-        }
+        Kind::Command => (
+            &[
+                Kind::Ingest,
+                Kind::Warmup,
+                Kind::Session,
+                Kind::Grade,
+                Kind::Judge,
+                Kind::Aggregate,
+                Kind::Command,
+            ],
+            "",
+        ),
     };
     let article = if matches!(draft.kind, Kind::Ingest | Kind::Aggregate) { "an" } else { "a" };
     let kind = kind_word(draft.kind);
@@ -98,7 +96,8 @@ pub(super) fn check(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, 
         }
         Kind::Grade | Kind::Judge => {
             if of_kind(stages, at, Kind::Session).is_empty() {
-                let message = format!("the {kind} stage `{name}` needs no session, so it has nothing to score");
+                let message =
+                    format!("the {kind} stage `{name}` needs no session, so it has nothing to score");
                 let place =
                     if cx.has(&path.key("needs")) { cx.at(&path.key("needs")) } else { cx.table(&path) };
                 cx.error("no-session", message, place, "name a session in `needs`");
@@ -154,9 +153,11 @@ fn session(cx: &mut Cx<'_>, draft: &Draft, path: &KeyPath, axes: &Axes, arms: &A
 /// A recorded session takes one answer: that of its `answer`, or of its arm, task and replicate.
 fn recorded(cx: &mut Cx<'_>, draft: &Draft, path: &KeyPath, axes: &Axes) {
     let runs = |axis: &str| axes.index(axis).is_some_and(|index| draft.stage.axes.contains(&index));
-    if !runs(ANSWER) && !(runs(ARM) && runs(TASK)) {
+    let says = runs(ANSWER) || runs(ARM) && runs(TASK);
+    if !says {
         let place = if cx.has(&path.key("over")) { cx.at(&path.key("over")) } else { cx.table(path) };
-        let message = format!("the recorded session `{}` doesn't say which answer it takes", draft.stage.name);
+        let message =
+            format!("the recorded session `{}` doesn't say which answer it takes", draft.stage.name);
         let help = format!("run it over `{ARM}` and `{ANSWER}`, or over `{ARM}`, `{TASK}` and `{REPLICATE}`");
         cx.error("missing-axis", message, place, help);
     }

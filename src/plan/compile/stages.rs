@@ -103,7 +103,12 @@ fn work(cx: &mut Cx<'_>, params: &Params, name: &str, wire: &pipeline::Stage) ->
         Kind::Session if wire.driver == Some(Driver::Recorded) => {
             if cx.has(&path.key("top")) {
                 let help = "leave it out: a recorded session asks nothing";
-                cx.error("misplaced-key", "`top` belongs to the driver `retrieval`", cx.key(&path.key("top")), help);
+                cx.error(
+                    "misplaced-key",
+                    "`top` belongs to the driver `retrieval`",
+                    cx.key(&path.key("top")),
+                    help,
+                );
             }
             Work::Recorded
         }
