@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::json::{self, Json, Object};
 use super::listing::extension;
-use super::locator::{self, Lines, Locator};
+use super::locator::{self, Given, Lines, Locator};
 use super::token::{self, Known, Path, Token};
 use super::{Citation, name};
 
@@ -14,11 +14,14 @@ pub const MOST: usize = 50_000;
 /// So many open brackets are remembered.
 const DEEPEST: usize = 1_000;
 
+/// Span and lines of one citation.
+type Element = (Range<usize>, Option<Given>);
+
 /// A path with what stands beside it: one citation for each of its lines.
 struct Place {
     path: Range<usize>,
     /// Span and lines of each.
-    elements: Vec<(Range<usize>, Option<(u64, Option<u64>)>)>,
+    elements: Vec<Element>,
     /// A symbol within.
     symbol: Option<Range<usize>>,
     /// Everything that belongs to it, a link around it included: names stand beside this.
@@ -63,7 +66,7 @@ pub fn extract(answer: &str, known: &dyn Known) -> Vec<Citation> {
 
 fn citation(
     file: &str,
-    lines: Option<(u64, Option<u64>)>,
+    lines: Option<Given>,
     symbol: Option<&str>,
     span: Range<usize>,
     joins: Option<Range<usize>>,
@@ -233,8 +236,8 @@ impl<'t> Scan<'t> {
         }
         let start = path.span.start;
         let mut lines = lines.into_iter();
-        let mut elements = vec![(start..first, lines.next().map(|lines| (lines.from, lines.to)))];
-        elements.extend(lines.map(|lines| (lines.span, Some((lines.from, lines.to)))));
+        let mut elements = vec![(start..first, lines.next().map(|lines| lines.given))];
+        elements.extend(lines.map(|lines| (lines.span, Some(lines.given))));
         Some(Place { path: path.span, elements, symbol, whole: start..end })
     }
 
@@ -265,7 +268,7 @@ impl<'t> Scan<'t> {
         let whole = word.start..path.span.end;
         let element = |(nth, lines): (usize, Lines)| {
             let span = if nth == 0 { whole.clone() } else { lines.span };
-            (span, Some((lines.from, lines.to)))
+            (span, Some(lines.given))
         };
         let elements = lines.into_iter().enumerate().map(element).collect();
         self.at = token.end;

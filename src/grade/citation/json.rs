@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::extract::MOST;
-use super::locator::{self, Style};
+use super::locator::{self, Given, Style};
 use super::name;
 use super::token::{self, Known};
 
@@ -20,8 +20,8 @@ pub(super) struct Object {
     /// From the first to the last of the pairs that make it.
     pub(super) span: Range<usize>,
     pub(super) file: String,
-    /// First and last line, and whether it was written as a range.
-    pub(super) lines: Vec<(u64, Option<u64>)>,
+    /// Each of them a citation.
+    pub(super) lines: Vec<Given>,
     pub(super) symbol: Option<(String, Range<usize>)>,
 }
 
@@ -263,7 +263,6 @@ fn citation(text: &str, pairs: &[Pair], known: &dyn Known) -> Option<Object> {
                 let lines: Option<Vec<_>> = items.iter().map(one).collect();
                 Some((lines.filter(|lines| !lines.is_empty())?, pair.span.clone()))
             }
-            (Key::Line, value) => Some((vec![one(value)?], pair.span.clone())),
             (Key::Range, Value::List(items)) => match items.as_slice() {
                 [from, to] => match (one(from)?, one(to)?) {
                     ((from, None), (to, None)) => Some((vec![(from, Some(to))], pair.span.clone())),
@@ -271,7 +270,7 @@ fn citation(text: &str, pairs: &[Pair], known: &dyn Known) -> Option<Object> {
                 },
                 _ => None,
             },
-            (Key::Range, value) => Some((vec![one(value)?], pair.span.clone())),
+            (Key::Line | Key::Range, value) => Some((vec![one(value)?], pair.span.clone())),
             (Key::Start, value) => {
                 let (from, None) = one(value)? else { return None };
                 let end =
@@ -304,13 +303,13 @@ fn around(one: &Range<usize>, other: &Range<usize>) -> Range<usize> {
 }
 
 /// A line or a range: `12`, `"12"`, `"12-20"`.
-fn single(text: &str, value: &Value) -> Option<(u64, Option<u64>)> {
+fn single(text: &str, value: &Value) -> Option<Given> {
     match value {
         Value::Number(line) => Some((*line, None)),
         Value::Text(span) => {
             let text = decode(text, span)?;
             let lines = locator::range(&text, 0, Style::Marks)?;
-            (lines.span.end == text.len()).then_some((lines.from, lines.to))
+            (lines.span.end == text.len()).then_some(lines.given)
         }
         Value::List(_) | Value::Other => None,
     }
@@ -321,16 +320,12 @@ mod tests {
     use super::*;
     use crate::grade::citation::Nothing;
 
-    fn objects(text: &str) -> Vec<(String, Vec<(u64, Option<u64>)>, Option<String>)> {
+    fn objects(text: &str) -> Vec<(String, Vec<Given>, Option<String>)> {
         let found = scan(text, &Nothing).objects.into_iter();
         found.map(|o| (o.file, o.lines, o.symbol.map(|(name, _)| name))).collect()
     }
 
-    fn one(
-        file: &str,
-        lines: &[(u64, Option<u64>)],
-        symbol: Option<&str>,
-    ) -> Vec<(String, Vec<(u64, Option<u64>)>, Option<String>)> {
+    fn one(file: &str, lines: &[Given], symbol: Option<&str>) -> Vec<(String, Vec<Given>, Option<String>)> {
         vec![(file.to_owned(), lines.to_vec(), symbol.map(str::to_owned))]
     }
 

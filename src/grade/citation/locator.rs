@@ -7,13 +7,14 @@ use super::name;
 /// Longest list.
 const MOST: usize = 10_000;
 
+/// First line, and last of a range.
+pub(super) type Given = (u64, Option<u64>);
+
 /// Line or lines as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lines {
     pub(super) span: Range<usize>,
-    pub(super) from: u64,
-    /// Of a range.
-    pub(super) to: Option<u64>,
+    pub(super) given: Given,
 }
 
 /// What follows a path, up to its first line.
@@ -88,9 +89,9 @@ pub(super) fn range(text: &str, at: usize, style: Style) -> Option<Lines> {
     {
         // A date is no range.
         let dated = byte(text, end) == Some(b'-') && number(text, end + 1).is_some();
-        return (!dated).then_some(Lines { span: at..end, from, to: Some(to) });
+        return (!dated).then_some(Lines { span: at..end, given: (from, Some(to)) });
     }
-    ends(text, end).then_some(Lines { span: at..end, from, to: None })
+    ends(text, end).then_some(Lines { span: at..end, given: (from, None) })
 }
 
 /// Place behind `:5` at `at`, or `at`.
@@ -289,7 +290,7 @@ mod tests {
         let named = |text: &str| {
             let found = behind(text, 0, true)?;
             let name = found.symbol.map(|name| text[name].to_owned())?;
-            Some((name, found.lines.map(|lines| lines.from), text[..found.end].to_owned()))
+            Some((name, found.lines.map(|lines| lines.given.0), text[..found.end].to_owned()))
         };
         let want = |name: &str, line, all: &str| Some((name.to_owned(), line, all.to_owned()));
         assert_eq!(named("::A::b():12 x"), want("A::b", Some(12), "::A::b():12"));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::listing::extension;
 use super::token::{Known, skip_marks};
 
-/// Longest piece of code in backticks that is looked at, in bytes.
+/// Longest name, and longest piece of code in backticks that is looked at, in bytes.
 const LONGEST: usize = 256;
 
 /// What may stand between a name and the citation behind it.
@@ -33,13 +33,14 @@ pub(super) fn path(text: &str, at: usize) -> Option<usize> {
         let step = match text.as_bytes().get(end..).unwrap_or_default() {
             [b':', b':', ..] => 2,
             [b'.' | b'#', ..] => 1,
-            _ => return Some(end),
+            _ => break,
         };
         match identifier(text, end + step) {
             Some(next) => end = next,
-            None => return Some(end),
+            None => break,
         }
     }
+    (end - at <= LONGEST).then_some(end)
 }
 
 /// The name in a piece of code, without arguments.
@@ -159,6 +160,7 @@ mod tests {
         assert_eq!(end("Flask.run."), Some(9));
         assert_eq!(end("A::b#c.d::"), Some(8));
         assert_eq!(end("größe_2 x"), Some(9));
+        assert_eq!(path(&"a".repeat(LONGEST + 1), 0), None);
         assert_eq!([end("2a"), end(""), end(".a"), end("(")], [None; 4]);
         assert_eq!(of_code("url_for(endpoint, **values)"), Some("url_for"));
         assert_eq!(of_code("main()"), Some("main"));
