@@ -110,7 +110,8 @@ fn given(job: &Job, input: &Input) -> Result<Vec<(&'static str, Vec<u8>)>, Failu
     let cell: SessionState = job.json(input, part::CELL)?;
     let scenario = job.pipeline.scenario(&job.cell).map(|scenario| &scenario.task);
     let steps = scenario.map(|scenario| scenario.step.as_slice()).unwrap_or_default();
-    let cut = Steps::of(&transcript, steps.len().max(1));
+    let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+    let cut = Steps::of(&transcript, &names);
     let steps: Vec<Value> = steps
         .iter()
         .enumerate()

@@ -150,14 +150,15 @@ fn words(value: Option<Value>) -> String {
 }
 
 fn default(
-    names: &[&str],
+    graders: &[&str],
     inputs: &Inputs<'_>,
     profile: Profile,
     out: &mut Graded,
     values: &mut BTreeMap<String, Option<f64>>,
 ) {
-    let count = inputs.scenario.map_or(1, |scenario| scenario.step.len());
-    let steps = Steps::of(inputs.transcript, count);
+    let names: Vec<&str> =
+        inputs.scenario.map_or(vec![""], |scenario| scenario.step.iter().map(|step| step.name.as_str()).collect());
+    let steps = Steps::of(inputs.transcript, &names);
     let examined = examine(&steps.text, inputs.view);
     let cited: Vec<cited::Cited<'_>> = examined
         .iter()
@@ -172,7 +173,7 @@ fn default(
     let mut put = |columns: Vec<(&'static str, Option<f64>)>| {
         values.extend(columns.into_iter().map(|(name, value)| (name.to_owned(), value)));
     };
-    for name in names {
+    for name in graders {
         match (*name, inputs.scenario) {
             ("checks", Some(scenario)) => {
                 let checked = checks::check(scenario, &steps, inputs.transcript, &cited);

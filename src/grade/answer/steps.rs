@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::artifact::steps::headers;
 use crate::artifact::transcript::Transcript;
 
 /// How an answer was cut into steps.
@@ -27,15 +28,17 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Cuts an answer into so many steps: by turns where there are as many, else by headings.
+    /// Cuts an answer into the steps of these names: by turns where there are as many, else by what
+    /// the answer itself calls its parts.
     #[must_use]
-    pub fn of(transcript: &Transcript, count: usize) -> Self {
+    pub fn of(transcript: &Transcript, names: &[&str]) -> Self {
+        let count = names.len();
         let (text, turns) = by_turn(transcript);
         if count > 1 && transcript.turns_begun() == count {
             let ranges = (0..count).map(|turn| turns.get(turn).cloned().flatten()).collect();
             return Self { text, ranges, split: Split::Turns };
         }
-        let ranges = by_heading(&text, count);
+        let ranges = if count > 1 { headers(&text, count, names) } else { vec![None; count] };
         let split = if ranges.iter().any(Option::is_some) { Split::Headings } else { Split::Whole };
         Self { text, ranges, split }
     }
@@ -89,43 +92,6 @@ fn by_turn(transcript: &Transcript) -> (String, Vec<Option<Range<usize>>>) {
     (text, turns)
 }
 
-/// By lines such as `## Step 2: name`, the last of each number; a step ends where the next begins.
-fn by_heading(text: &str, count: usize) -> Vec<Option<Range<usize>>> {
-    let mut headings: Vec<(usize, Range<usize>)> = Vec::new();
-    let mut from = 0;
-    for line in text.split_inclusive('\n') {
-        if let Some(step) = heading(line) {
-            headings.push((step, from..from + line.len()));
-        }
-        from += line.len();
-    }
-    (1..=count)
-        .map(|step| {
-            let start = headings.iter().rfind(|(number, _)| *number == step)?.1.end;
-            let next = headings.iter().rfind(|(number, range)| *number == step + 1 && range.start >= start);
-            Some(start..next.map_or(text.len(), |(_, range)| range.start))
-        })
-        .collect()
-}
-
-/// The number of a heading: one to four `#`, `Step` and a number, whatever marks stand around.
-fn heading(line: &str) -> Option<usize> {
-    let marks = line.bytes().take_while(|b| *b == b'#').count();
-    let rest = line[marks..].trim_start_matches([' ', '\t', '*', '_']);
-    let bold = marks == 0 && line.starts_with("**");
-    if !(1..=4).contains(&marks) && !bold {
-        return None;
-    }
-    let word = rest.get(..4).filter(|word| word.eq_ignore_ascii_case("step"))?;
-    let number = rest[word.len()..].trim_start();
-    let digits = number.bytes().take_while(u8::is_ascii_digit).count();
-    let after = number[digits..].chars().next();
-    if after.is_some_and(|c| c.is_alphanumeric() || c == '_') {
-        return None;
-    }
-    number[..digits].parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,7 +114,7 @@ mod tests {
 
     #[test]
     fn real_turns_are_steps() {
-        let steps = Steps::of(&said(&[(0, "one"), (0, "more"), (2, "three")], 3), 3);
+        let steps = Steps::of(&said(&[(0, "one"), (0, "more"), (2, "three")], 3), &["a", "b", "c"]);
         assert_eq!((steps.text.as_str(), steps.split), ("one\nmore\nthree", Split::Turns));
         assert_eq!(steps.ranges, [Some(0..8), None, Some(9..14)]);
         assert_eq!(steps.range(1), 0..0, "nothing was said in the second turn");
@@ -157,18 +123,14 @@ mod tests {
 
     #[test]
     fn headings_cut_an_answer_of_one_turn() {
-        let text = "Steps:\n## Step 1: a\nfirst\n**Step 2 — b**\nsecond\n### **Step 3**\nthird";
-        let steps = Steps::of(&said(&[(0, text)], 1), 3);
-        let parts: Vec<&str> = (0..3).map(|step| &steps.text[steps.range(step)]).collect();
-        assert_eq!(parts, ["first\n", "second\n", "third"]);
+        let text = "Steps:\n## Step 1: a\nfirst\n## Step 2: b\nsecond\n";
+        let steps = Steps::of(&said(&[(0, text)], 1), &["a", "b"]);
         assert_eq!(steps.split, Split::Headings);
-        // The last heading of a number counts: the first ones are a plan.
-        let text = "## Step 1\n## Step 2\nplan\n## Step 1\nx\n## Step 2\ny";
-        let steps = Steps::of(&said(&[(0, text)], 1), 2);
-        assert_eq!((&steps.text[steps.range(0)], &steps.text[steps.range(1)]), ("x\n", "y"));
+        assert!(steps.text[steps.range(0)].contains("first") && !steps.text[steps.range(0)].contains("second"));
+        assert!(steps.text[steps.range(1)].contains("second"));
         // No headings: all have all.
-        let steps = Steps::of(&said(&[(0, "Step 1 is done, Step 20th too")], 1), 2);
-        assert_eq!((steps.split, steps.range(1)), (Split::Whole, 0..29));
+        let steps = Steps::of(&said(&[(0, "both are done")], 1), &["a", "b"]);
+        assert_eq!((steps.split, steps.range(1)), (Split::Whole, 0..13));
         assert!(steps.note().is_some());
     }
 }
