@@ -326,7 +326,6 @@ fn long_texts_take_time_by_their_length() {
 
 /// Many citations, many files of one name, symbols that are far: 50,000 in well under two seconds.
 #[test]
-#[expect(clippy::print_stdout, reason = "the figure is of interest")]
 fn many_citations_are_checked_quickly() {
     let mut files = BTreeMap::new();
     for nth in 0..2_000 {

@@ -21,26 +21,31 @@ fn goes_on(c: char) -> bool {
     c == '_' || c == '$' || c.is_alphanumeric()
 }
 
-fn identifier(text: &str, at: usize) -> Option<usize> {
+/// Place behind the identifier at `at`, if that is at most `most`.
+fn identifier(text: &str, at: usize, most: usize) -> Option<usize> {
     let rest = text.get(at..)?;
-    rest.starts_with(begins).then(|| rest.find(|c| !goes_on(c)).map_or(text.len(), |len| at + len))
+    let mut behind = rest.char_indices().skip_while(|(nth, c)| at + nth <= most && goes_on(*c));
+    let end = behind.next().map_or(text.len(), |(nth, _)| at + nth);
+    (rest.starts_with(begins) && end <= most).then_some(end)
 }
 
-/// Place behind the identifier path at `at`: `Flask.run`, `Flask#run`, `cli::main`.
+/// Place behind the identifier path at `at`: `Flask.run`, `Flask#run`, `cli::main`. None when it is
+/// too long; then no more of it is read.
 pub(super) fn path(text: &str, at: usize) -> Option<usize> {
-    let mut end = identifier(text, at)?;
+    let most = at + LONGEST;
+    let mut end = identifier(text, at, most)?;
     loop {
         let step = match text.as_bytes().get(end..).unwrap_or_default() {
             [b':', b':', ..] => 2,
             [b'.' | b'#', ..] => 1,
-            _ => break,
+            _ => return Some(end),
         };
-        match identifier(text, end + step) {
-            Some(next) => end = next,
-            None => break,
+        let next = end + step;
+        if !text[next..].starts_with(begins) {
+            return Some(end);
         }
+        end = identifier(text, next, most)?;
     }
-    (end - at <= LONGEST).then_some(end)
 }
 
 /// The name in a piece of code, without arguments.
@@ -160,7 +165,9 @@ mod tests {
         assert_eq!(end("Flask.run."), Some(9));
         assert_eq!(end("A::b#c.d::"), Some(8));
         assert_eq!(end("größe_2 x"), Some(9));
+        assert_eq!(path(&"a".repeat(LONGEST), 0), Some(LONGEST));
         assert_eq!(path(&"a".repeat(LONGEST + 1), 0), None);
+        assert_eq!(path(&"é.".repeat(LONGEST), 0), None);
         assert_eq!([end("2a"), end(""), end(".a"), end("(")], [None; 4]);
         assert_eq!(of_code("url_for(endpoint, **values)"), Some("url_for"));
         assert_eq!(of_code("main()"), Some("main"));
