@@ -156,8 +156,9 @@ fn default(
     out: &mut Graded,
     values: &mut BTreeMap<String, Option<f64>>,
 ) {
-    let names: Vec<&str> =
-        inputs.scenario.map_or(vec![""], |scenario| scenario.step.iter().map(|step| step.name.as_str()).collect());
+    let names: Vec<&str> = inputs
+        .scenario
+        .map_or(vec![""], |scenario| scenario.step.iter().map(|step| step.name.as_str()).collect());
     let steps = Steps::of(inputs.transcript, &names);
     let examined = examine(&steps.text, inputs.view);
     let cited: Vec<cited::Cited<'_>> = examined

@@ -126,7 +126,9 @@ mod tests {
         let text = "Steps:\n## Step 1: a\nfirst\n## Step 2: b\nsecond\n";
         let steps = Steps::of(&said(&[(0, text)], 1), &["a", "b"]);
         assert_eq!(steps.split, Split::Headings);
-        assert!(steps.text[steps.range(0)].contains("first") && !steps.text[steps.range(0)].contains("second"));
+        assert!(
+            steps.text[steps.range(0)].contains("first") && !steps.text[steps.range(0)].contains("second")
+        );
         assert!(steps.text[steps.range(1)].contains("second"));
         // No headings: all have all.
         let steps = Steps::of(&said(&[(0, "both are done")], 1), &["a", "b"]);

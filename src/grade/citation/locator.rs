@@ -125,7 +125,9 @@ fn tail(text: &str, mut at: usize, style: Style, counted: bool, into: &mut Vec<L
         let word =
             || rest(text, end).strip_prefix(' ').is_some_and(|rest| rest.starts_with(char::is_alphanumeric));
         let goes_on = || joint(text, end).is_some_and(|next| number(text, next).is_some());
-        if is_glued(text, end) || (counted && word() && !goes_on()) {
+        // Nobody counts anything right behind a comma.
+        let listed = next == at + 1 && byte(text, at) == Some(b',');
+        if is_glued(text, end) || (counted && !listed && word() && !goes_on()) {
             break;
         }
         into.push(lines);
