@@ -1,8 +1,6 @@
 //! Whether a scenario's steps, checks and must-find rows make sense, and
 //! whether what it names in other files is there.
 
-use std::path::Path;
-
 use serde_json::Value;
 
 use super::entries::{Once, entries, is_empty, text};
@@ -12,6 +10,7 @@ use super::project::{Project, ProjectError, is_plain};
 use super::scenario::{CheckType, Scenario, is_file_like};
 use super::source::{Document, shorten};
 use crate::diag::{Diagnostic, names, nearest};
+use crate::shipped;
 
 /// Largest compiled size of a check's regular expression, in bytes.
 pub const LARGEST_REGEX: usize = 1 << 20;
@@ -107,8 +106,9 @@ fn checks(path: &KeyPath, document: &Document, regexes: &mut usize, found: &mut 
 fn value(kind: CheckType, check: &Value, path: &KeyPath, document: &Document, found: &mut Vec<Diagnostic>) {
     let at = path.key("value");
     let Some(value) = text(check, "value").filter(|value| !value.is_empty()) else {
-        // A value of another type is reported by the schema.
-        if kind != CheckType::NoSearch && check.get("value").is_none_or(Value::is_string) {
+        // A value of another type is reported by the schema, a broken line as such.
+        let told = check.get("value").map_or(document.excuses("value"), |value| !value.is_string());
+        if kind != CheckType::NoSearch && !told {
             let message = format!("the check of type `{}` has no `value`", kind.name());
             let help = format!("add `value = \"...\"`: {}", kind.about());
             let place = document.table_place(if check.get("value").is_some() { &at } else { path });
@@ -292,11 +292,11 @@ pub(super) fn unknown_repo(
 /// A file that a manifest names and that isn't there.
 pub(super) fn missing(path: &str, at: &KeyPath, document: &Document, project: &Project) -> Diagnostic {
     let message = format!("there is no file `{}`", shorten(path));
-    let help = match project.nearest_beside(&project.root.join(path)) {
-        Some(near) => {
-            let near = Path::new(path).with_file_name(near);
-            format!("did you mean `{}`? paths are relative to the project", near.display())
-        }
+    let folder = path.rfind('/').map_or("", |at| &path[..=at]);
+    let own = project.nearest_beside(&project.root.join(path)).map(|near| format!("{folder}{near}"));
+    let shipped = || nearest(path, shipped::list(folder).map(|(path, _)| path)).map(str::to_owned);
+    let help = match own.or_else(shipped) {
+        Some(near) => format!("did you mean `{near}`? paths are relative to the project"),
         None => "write it, or correct the path, which is relative to the project".to_owned(),
     };
     Diagnostic::error("missing-file", message).at(document.value_place(at), "").help(help)

@@ -248,6 +248,10 @@ fn all_mistakes_show_at_once_also_beside_broken_entries() {
     assert_eq!(codes, ["missing-key", "bad-regex", "not-a-number", "duplicate-name"]);
     let place = found[2].place().unwrap();
     assert_eq!(&text[place.start..place.end], "\"many\"");
+    // A line that is no TOML is told once, as what it is.
+    let text = SCENARIO.replace("value = \"door\"", "value = \"do\\or\"");
+    let found = load::check(FileKind::Scenario, "s.toml", text.as_bytes());
+    assert_eq!(found.iter().map(|d| d.code).collect::<Vec<_>>(), ["syntax"], "{found:?}");
     let empty =
         load::check(FileKind::Scenario, "s.toml", b"format = 1\nname = \"a\"\ntitle = \"a\"\nrepo = \"a\"\n");
     assert_eq!(empty.iter().map(|d| d.code).collect::<Vec<_>>(), ["no-steps"]);
@@ -329,6 +333,12 @@ fn what_a_scenario_names_must_be_there() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].code, "missing-file");
     assert!(found[0].help.as_ref().unwrap().contains("rubrics/moved-dor.toml"), "{found:?}");
+
+    // Shipped files are known, too.
+    let text = SCENARIO.replace("rubrics/moved-door", "rubrics/sample-smothing");
+    let loaded = load::scenario("s.toml", text.as_bytes());
+    let found = scenario_check::in_project(&loaded.value.unwrap(), &loaded.document, &near);
+    assert!(found[0].help.as_ref().unwrap().contains("rubrics/sample-smoothing.toml"), "{found:?}");
 
     let other = RUBRIC.replace("\"second\"", "\"last\"");
     let (_dir, other) = project(&[("rubrics/moved-door.toml", &other)]);
