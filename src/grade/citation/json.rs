@@ -351,7 +351,7 @@ mod tests {
             r#"{"file": "a.py", "line": []}"#,
             r#"{"file": "a.py", "line_range": [1, 2, 3]}"#,
             r#"{"file": ["a.py"], "line": {"line": 3}}"#,
-            r#"{'file': 'a.py', 'line': 3}"#,
+            r"{'file': 'a.py', 'line': 3}",
             r#"{"file": "a.py", "end_line": 3}"#,
         ] {
             assert_eq!(objects(none), [], "{none}");
