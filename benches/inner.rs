@@ -52,6 +52,7 @@ fn compiled(root: &Path) -> Arc<Compiled> {
         sets: Vec::new(),
         cwd: root.to_owned(),
         catalog: Catalog::default(),
+        only_checked: false,
     };
     Arc::new(compile(&request).map_err(|found| format!("{found:?}")).unwrap().0)
 }

@@ -9,10 +9,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Every command that `--help` lists, in its order.
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 29] = [
     "init", "check", "plan", "run", "status", "attach", "logs", "cancel", "spend", "settle", "runs",
-    "report", "gate", "why", "show", "replay", "graph", "servers", "datasets", "import", "lock", "trust",
-    "doctor", "store", "schema", "mcp",
+    "report", "diff", "explain", "export", "gate", "why", "show", "replay", "graph", "servers", "datasets",
+    "import", "lock", "trust", "doctor", "store", "schema", "mcp",
 ];
 
 /// A folder of one's own, and nothing of the environment but PATH.

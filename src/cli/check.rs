@@ -85,6 +85,7 @@ fn check_file(file: &Path, cwd: &Path, sets: &[String]) -> Result<Vec<Diagnostic
             sets: context::sets(sets)?,
             cwd: cwd.to_owned(),
             catalog: context::catalog(),
+            only_checked: true,
         };
         return Ok(match compile(&request) {
             Ok((_, warnings)) => warnings,

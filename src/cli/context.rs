@@ -115,6 +115,7 @@ pub(super) fn compiled(pipeline: &Pipeline, json: bool, out: &Out) -> Result<Arc
         sets: sets(&pipeline.sets)?,
         cwd: cwd()?,
         catalog: catalog(),
+        only_checked: false,
     };
     let (compiled, warnings) = compile(&request).map_err(|found| CliError::Diagnostics { found, json })?;
     warn(&warnings, out);

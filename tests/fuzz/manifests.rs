@@ -78,6 +78,7 @@ fn pipelines() {
             sets: Vec::new(),
             cwd: dir.path().to_owned(),
             catalog: Catalog { engines, ..Catalog::default() },
+            only_checked: false,
         };
         if let Err(found) = compile(&request) {
             assert!(!render::text(&found, false).is_empty());

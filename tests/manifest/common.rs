@@ -25,7 +25,13 @@ pub(crate) fn catalog() -> Catalog {
             grader("latency", "retrieval", &["latency_p50_ms", "latency_p95_ms", "latency_p95_s", "calls"]),
             grader("resources", "retrieval", &["ingest_s", "rss_mib", "index_mib", "footprint"]),
             grader("fair", "fairness", &["keyword_coverage"]),
-            grader("adoption", "adoption", &["tool_fluency"]),
+            grader("checks", "fairness", &["keyword_coverage"]),
+            grader("citations", "fairness", &["citation_grounding", "hallucination_rate"]),
+            grader("gold", "fairness", &["gold_cited"]),
+            grader("accuracy", "fairness", &["accuracy"]),
+            grader("efficiency", "fairness", &["efficiency"]),
+            grader("judge", "fairness", &["llm_quality"]),
+            grader("adoption", "adoption", &["tool_fluency", "discoverability"]),
         ]
         .into_iter()
         .collect(),
@@ -36,5 +42,11 @@ pub(crate) fn catalog() -> Catalog {
 /// Compiles a pipeline with these `--set`s, from `cwd`.
 pub(crate) fn compiled(cwd: &Path, pipeline: &str, sets: &[(&str, &str)]) -> Outcome {
     let sets = sets.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    compile(&Request { pipeline: pipeline.to_owned(), sets, cwd: cwd.to_owned(), catalog: catalog() })
+    compile(&Request {
+        pipeline: pipeline.to_owned(),
+        sets,
+        cwd: cwd.to_owned(),
+        catalog: catalog(),
+        only_checked: false,
+    })
 }

@@ -78,7 +78,10 @@ fn every_shipped_file_is_sound() {
         let errors: Vec<String> = validator.iter_errors(&document.value).map(|e| e.to_string()).collect();
         assert!(errors.is_empty(), "{file}: {errors:?}");
         if kind == FileKind::Pipeline {
-            let warnings = match compiled(&root(), &file, &[]) {
+            // What is graded again has to be imported first; the shipped recording stands for that.
+            let sets: &[_] =
+                if file.ends_with("regrade.toml") { &[("recordings", "recordings/demo.toml")] } else { &[] };
+            let warnings = match compiled(&root(), &file, sets) {
                 Ok((_, warnings)) => warnings,
                 Err(found) => panic!("{}", complain(&found)),
             };

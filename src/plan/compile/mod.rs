@@ -43,6 +43,8 @@ pub struct Request {
     pub cwd: PathBuf,
     /// What graders and engines there are.
     pub catalog: Catalog,
+    /// It is only checked: recordings that are still to be imported are no mistake then.
+    pub only_checked: bool,
 }
 
 /// What the program can do that manifests may name. The plan stands beside

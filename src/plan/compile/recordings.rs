@@ -71,7 +71,11 @@ pub(super) fn read(cx: &mut Cx<'_>, params: &Params) -> Answers {
         if files.is_empty() {
             let message = format!("there is no recording `{}`", short(&pattern.text));
             let help = "`proofline import KIND PATH` makes one of another program's answers";
-            cx.error("no-recording", message, place, help);
+            if cx.request.only_checked && pattern.text.contains('*') {
+                cx.warning("no-recording", message, place, help);
+            } else {
+                cx.error("no-recording", message, place, help);
+            }
             out.unsure = true;
         }
         for (path, found) in files {
@@ -267,7 +271,16 @@ impl Answers {
 
 /// The folder that the parameter `checkouts` names, when it is set.
 fn checkouts(cx: &mut Cx<'_>, params: &Params) -> Option<PathBuf> {
-    let value = params.values.get(CHECKOUTS)?.as_str().filter(|text| !text.is_empty())?.to_owned();
+    let value = params.values.get(CHECKOUTS)?.clone();
+    let Some(value) = value.as_str().map(str::to_owned) else {
+        let place = params.place(cx, CHECKOUTS, None);
+        let help = "write the folder that holds one folder per repository, or leave it empty";
+        cx.error("wrong-type", format!("the parameter `{CHECKOUTS}` names a folder"), place, help);
+        return None;
+    };
+    if value.is_empty() {
+        return None;
+    }
     let base = if params.is_set(CHECKOUTS) { &cx.project.cwd } else { &cx.project.root };
     let folder = normal(&base.join(&value));
     if !folder.is_dir() {
