@@ -70,8 +70,8 @@ fn sense(folder: &Path, rounds: u32, only_read: bool) -> Result<Value, Failed> {
     let mut scenarios = BTreeMap::new();
     for entry in std::fs::read_dir(folder.join("scenarios"))? {
         let path = entry?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if name.ends_with(".yaml") && !name.ends_with(".rubric.yaml") {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        if path.extension().is_some_and(|end| end == "yaml") && !stem.ends_with(".rubric") {
             let found = scenario(&yaml::read(&fsio::read(&path)?)?);
             scenarios.insert(found.repo.clone(), found);
         }
@@ -137,7 +137,6 @@ fn main() -> Result<(), Failed> {
         ["citations", folder, count] => citations(Path::new(folder), count.parse()?)?,
         _ => json!({ "usage": "sense|parse|citations FOLDER N" }),
     };
-    use std::io::Write as _;
-    writeln!(std::io::stdout(), "{said}")?;
+    std::io::Write::write_all(&mut std::io::stdout(), format!("{said}\n").as_bytes())?;
     Ok(())
 }

@@ -5,6 +5,8 @@ sense: all runs of a folder of the Sense benchmark scored by its rules, without 
 Python program that only parses the same transcripts. CPU of whole processes; what a process costs
 without a round is taken off.
 
+memory: the program grades the same folder once, and with each run several times over: peak of one process.
+
 citations: so many citations of the files of Django looked up, first and again.
 
 usage: grading.py --sense DIR [--rounds K] [--citations N]
@@ -13,6 +15,8 @@ usage: grading.py --sense DIR [--rounds K] [--citations N]
 import argparse
 import glob
 import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -54,6 +58,40 @@ def cpu(bench, kind, folder, rounds):
     return row["cpu"], said
 
 
+def repeated(folder, times):
+    """A copy of a folder of runs in which each run is there so many times."""
+    out = f"{measure.WORK}/grading/{times}"
+    shutil.rmtree(out, ignore_errors=True)
+    shutil.copytree(f"{folder}/scenarios", f"{out}/bench/scenarios")
+    for path in glob.glob(f"{folder}/results/**/transcript.json", recursive=True):
+        run = os.path.dirname(path)
+        home = os.path.relpath(run, folder).split("/run-")[0]
+        for at in range(times):
+            # Bytes of their own: equal ones would be graded once.
+            copy = f"{out}/bench/{home}/run-{at + 1}"
+            shutil.copytree(run, copy, dirs_exist_ok=True)
+            os.chmod(copy, 0o755)
+            for name in os.listdir(copy):
+                os.chmod(f"{copy}/{name}", 0o644)
+            with open(f"{copy}/transcript.json", "a") as file:
+                file.write("\n" * at)
+    return out
+
+
+def memory(folder, times):
+    """Answers, and peak MiB of importing and of grading them."""
+    out = repeated(folder, times)
+    os.makedirs(f"{out}/.git", exist_ok=True)
+    tool = measure.proofline()
+    answers = 0
+    peaks = []
+    for argv in ([tool, "import", "sense", "bench"], [tool, "run", "regrade", "--set", "profile=sense"]):
+        peaks.append(measure.memory(argv, out))
+    with open(f"{out}/imported/sense/recording.toml") as file:
+        answers = file.read().count("[[answer]]")
+    return [answers, *(f"{peak:.0f} MB" for peak in peaks)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sense", help="folder with scenarios/ and results/ of the Sense benchmark")
@@ -76,6 +114,8 @@ def main():
         table = [[what, measure.seconds(seconds), f"{seconds * each * 1000:.2f} ms"] for what, seconds in rows]
         head = [f"{said['transcripts']} transcripts, {said['bytes'] / 1e6:.1f} MB", "CPU", "per 400 KB"]
         print(f"**sense**\n\n{measure.table(head, table)}\n")
+        table = [memory(asked.sense, times) for times in (1, 10)]
+        print(f"**memory**\n\n{measure.table(['answers', 'peak of the import', 'peak of grading'], table)}\n")
     folder = retrieval.fetch()
     spent, said = cpu(bench, "citations", folder, asked.citations)
     table = [[said["files"], said["citations"], said["grounded"], f"{said['first_ms'] / 1000:.2f} s", f"{said['again_ms'] / 1000:.2f} s", measure.seconds(spent)]]

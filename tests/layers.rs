@@ -22,12 +22,14 @@ const LAYERS: [&[&str]; 7] = [
 ];
 
 /// Edges inside a layer that are allowed.
-const BESIDE: [(&str, &str); 13] = [
+const BESIDE: [(&str, &str); 14] = [
     // A tree of files is written and hashed in one pass.
     ("fsio", "digest"),
     // Children are timed, and their logs are files.
     ("process", "clock"),
     ("process", "fsio"),
+    // Manifests name transcripts by the form that they have.
+    ("manifest", "artifact"),
     // The journal tells states and causes in the words of the formats.
     ("event", "artifact"),
     ("event", "manifest"),

@@ -10,6 +10,7 @@ mod codex;
 mod draft;
 mod loose;
 mod opencode;
+mod rag_bench;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ mod tools;
 
 use serde::Deserialize;
 
+pub use self::rag_bench::results;
 pub use crate::artifact::transcript::Dialect;
 use crate::artifact::transcript::{Transcript, Usage};
 use loose::{Opt, Shape, Text};
@@ -107,6 +109,7 @@ pub fn read_with(dialect: Dialect, bytes: &[u8], hints: &Hints) -> Result<Transc
         Dialect::Codex => codex::read(&text, hints),
         Dialect::Opencode => opencode::read(&text, hints),
         Dialect::Atif => atif::read(&text, hints),
+        Dialect::RagBench => rag_bench::read(&text, hints),
     }
 }
 

@@ -316,6 +316,12 @@ pub struct GradeRow {
 pub struct Recorded {
     /// Id of the answer.
     pub id: String,
+    /// Name of the repository that it is about.
+    #[serde(default)]
+    pub repo: String,
+    /// Which of several answers of an arm to a task, from 1.
+    #[serde(default)]
+    pub replicate: u32,
     /// Form of the transcript; null: to be found out.
     pub dialect: Option<String>,
     /// Model.

@@ -5,11 +5,14 @@
 
 use std::collections::HashMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Which program's words a stream is written in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dialect {
     /// Claude Code: its stream, its one-object output, its stored sessions.
@@ -19,10 +22,12 @@ pub enum Dialect {
     Qwen,
     /// Codex: its stream and its stored sessions.
     Codex,
-    /// OpenCode: its stream, its stored sessions, its export.
+    /// `OpenCode`: its stream, its stored sessions, its export.
     Opencode,
     /// Agent Trajectory Interchange Format, one document.
     Atif,
+    /// A row of a result file of the rag-bench family.
+    RagBench,
 }
 
 impl Dialect {
@@ -34,6 +39,7 @@ impl Dialect {
             Self::Codex => "codex",
             Self::Opencode => "opencode",
             Self::Atif => "atif",
+            Self::RagBench => "rag-bench",
         }
     }
 }

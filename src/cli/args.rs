@@ -228,7 +228,7 @@ pub(super) enum ImportCommand {
     Opencode(ImportStreams),
     /// Trajectories in the format ATIF
     Atif(ImportStreams),
-    /// Repositories, questions and server configurations of the rag-bench family
+    /// Repositories, questions, server configurations and results of the rag-bench family
     RagBench(ImportRagBench),
 }
 
@@ -310,7 +310,7 @@ pub(super) struct Explain {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct ImportRagBench {
-    /// Folder of the benchmark, or its folder `datasets`
+    /// Folder of the benchmark, its folder `datasets`, or one of its result files
     pub(super) path: PathBuf,
     /// Folder to write into
     #[arg(long, value_name = "DIR", default_value = "imported/rag-bench")]

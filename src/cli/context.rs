@@ -57,7 +57,8 @@ pub(super) fn catalog() -> Catalog {
             .collect();
         graders.insert(def.name.to_owned(), metrics);
     }
-    Catalog { graders, engines: retrieve::names().iter().map(|n| (*n).to_owned()).collect() }
+    let of_answers = grade::answer::GRADERS.iter().map(|name| (*name).to_owned()).collect();
+    Catalog { graders, of_answers, engines: retrieve::names().iter().map(|n| (*n).to_owned()).collect() }
 }
 
 fn layer_name(layer: grade::Layer) -> &'static str {

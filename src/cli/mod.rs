@@ -88,7 +88,9 @@ fn dispatch(args: Args, out: &Out) -> Result<u8, exit::CliError> {
         Command::Datasets { command: DatasetsCommand::Verify(command) } => {
             datasets::verify(&command, store, out)
         }
-        Command::Import { command: ImportCommand::RagBench(command) } => import::rag_bench(&command, out),
+        Command::Import { command: ImportCommand::RagBench(command) } => {
+            import::rag_bench(&command, store, out)
+        }
         Command::Import { command: ImportCommand::Sense(command) } => import::sense(&command, store, out),
         Command::Import { command: ImportCommand::Claude(command) } => {
             import::streams(&command, Dialect::Claude, store, out)

@@ -108,7 +108,7 @@ static GRADERS: [GraderDef; 10] = [
     },
     GraderDef {
         name: "efficiency",
-        version: 1,
+        version: 2,
         parts: &[TRANSCRIPT],
         metrics: &[
             "efficiency",
@@ -125,7 +125,7 @@ static GRADERS: [GraderDef; 10] = [
     },
     GraderDef {
         name: "adoption",
-        version: 1,
+        version: 2,
         parts: &[TRANSCRIPT],
         metrics: &[
             "tool_fluency",

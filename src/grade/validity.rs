@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::answer;
 use crate::artifact::transcript::{Fault as Happened, Transcript, Usage};
 use crate::artifact::{CellState, Fault, Recorded, SessionState, code};
 
@@ -29,8 +30,10 @@ pub enum Expected<'a> {
 #[must_use]
 pub fn classify(transcript: &Transcript, session: &Recorded, expected: Expected<'_>) -> SessionState {
     let mut out = SessionState { notes: notes(transcript, session), ..SessionState::default() };
-    let answered =
-        transcript.entries.iter().any(|e| !e.sub_agent && e.text().is_some_and(|t| !t.trim().is_empty()));
+    // Excerpts have what became of an answer, without its words.
+    let published = session.facts.get(answer::PUBLISHED).is_some_and(Value::is_object);
+    let answered = published
+        || transcript.entries.iter().any(|e| !e.sub_agent && e.text().is_some_and(|t| !t.trim().is_empty()));
     let error = session.facts.get("error").and_then(Value::as_str).filter(|error| !error.is_empty());
     let limited = transcript.faults.iter().any(|f| matches!(f, Happened::Limit { .. }));
     let mut fail = |code: &str, fault: Fault, words: Option<String>| {

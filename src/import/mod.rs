@@ -15,12 +15,40 @@ use crate::fsio;
 pub struct Kept {
     /// Id of the answer.
     pub id: String,
-    /// Its transcript: the files of one session, one after the other.
-    pub transcript: Vec<PathBuf>,
+    /// Its transcript.
+    pub transcript: Content,
     /// What a judge said of it.
     pub judgement: Option<PathBuf>,
     /// Others, with the names under which they are kept.
     pub others: Vec<(String, PathBuf)>,
+}
+
+/// The bytes of a transcript.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// The files of one session, one after the other.
+    Files(Vec<PathBuf>),
+    /// A part of a file.
+    Bytes(Vec<u8>),
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self::Bytes(Vec::new())
+    }
+}
+
+impl Content {
+    /// The bytes, at most `most` of them.
+    ///
+    /// # Errors
+    /// When a file can't be read or they are more, in words.
+    pub fn read(&self, most: u64) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Files(files) => joined(files, most),
+            Self::Bytes(bytes) => Ok(bytes.clone()),
+        }
+    }
 }
 
 /// The bytes of files one after the other, with line ends between them.

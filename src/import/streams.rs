@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Kept, slug};
+use super::{Content, Kept, slug};
 use crate::agent;
 use crate::artifact::transcript::Dialect;
 use crate::digest::Digest;
@@ -68,7 +68,12 @@ pub fn import(path: &Path, dialect: Dialect, names: &Names, into: &Path) -> Resu
     for (id, files) in sessions(path, dialect) {
         match one(&id, &files, dialect, names, &mut doc) {
             Ok(()) => {
-                report.kept.push(Kept { id, transcript: files, judgement: None, others: Vec::new() });
+                report.kept.push(Kept {
+                    id,
+                    transcript: Content::Files(files),
+                    judgement: None,
+                    others: Vec::new(),
+                });
             }
             Err(problem) => report.problems.push(format!("{id}: {problem}")),
         }

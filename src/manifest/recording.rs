@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::names;
+use crate::artifact::transcript::Dialect;
 
 /// A set of recorded answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -90,20 +91,6 @@ pub struct RecordedAnswer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub cwd: Option<String>,
-}
-
-/// The form of a transcript.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Dialect {
-    /// Claude Code: stream, JSON, or stored session.
-    Claude,
-    /// Codex: stream or stored rollout.
-    Codex,
-    /// `OpenCode`: stream, stored session or export.
-    Opencode,
-    /// Agent Trajectory Interchange Format.
-    Atif,
 }
 
 fn first() -> u32 {

@@ -6,6 +6,7 @@ use std::fmt::{self, Write as _};
 use indexmap::IndexMap;
 use serde_json::Value;
 
+use crate::artifact::transcript::Dialect;
 use crate::digest::{ContentHasher, Digest};
 use crate::manifest::axis;
 use crate::manifest::dataset::{Question, QuestionSet, Repo};
@@ -13,7 +14,7 @@ pub use crate::manifest::origin::Source;
 use crate::manifest::pipeline::{
     Bound, Disclosure, Effect, Experiment, Grader, Kind, Limits, Output, Paid, Pool, Profile, Retry, Start,
 };
-use crate::manifest::recording::{Dialect, RecordedAnswer};
+use crate::manifest::recording::RecordedAnswer;
 use crate::manifest::rubric::Rubric;
 use crate::manifest::scenario;
 use crate::manifest::server::Server;

@@ -143,9 +143,9 @@ impl Answer {
         json!({
             "answer": self.id,
             "arm": axis("arm"),
-            "repo": axis("repo").or(axis_of(&self.session, "repo").as_ref()),
+            "repo": axis("repo").unwrap_or(&self.session.repo),
             "task": self.task,
-            "replicate": axis("replicate").and_then(|r| r.parse::<u64>().ok()),
+            "replicate": axis("replicate").and_then(|r| r.parse().ok()).unwrap_or(self.session.replicate),
             "model": self.session.model,
             "state": self.state.state,
             "codes": self.state.codes,
@@ -169,10 +169,6 @@ impl Answer {
             .map_err(|e| StoreError::Unreadable { what: self.id.clone(), why: e.to_string() })?;
         Ok(transcript.answer())
     }
-}
-
-fn axis_of(session: &Recorded, name: &str) -> Option<String> {
-    session.facts.get(name).and_then(Value::as_str).map(str::to_owned)
 }
 
 /// One thing that is different.

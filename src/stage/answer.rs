@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Artifact, Failure, Input, Job};
 use crate::agent;
-use crate::artifact::transcript::Transcript;
-use crate::artifact::{self, Recorded, SessionState, part};
+use crate::artifact::transcript::{Dialect, Transcript};
+use crate::artifact::{self, AnswerRow, CallTiming, Recorded, SessionState, Timing, part};
 use crate::corpus::Corpus;
 use crate::digest::Digest;
 use crate::grade::answer::{self, Inputs};
@@ -70,6 +70,11 @@ pub(super) fn read(job: &Job, input: &Input) -> Result<Artifact, Failure> {
     let dialect = session.dialect.as_deref();
     let stream = streams.join(&b'\n');
     let expected = expected(job, &session);
+    if dialect == Some(Dialect::RagBench.name())
+        && let Some((row, timing)) = agent::results(&stream)
+    {
+        return Ok(listed(row, timing, stream, &session));
+    }
     let (transcript, cell) = match transcript(dialect, &stream, expected) {
         Ok(mut transcript) => {
             if transcript.cwd.is_none() {
@@ -86,6 +91,28 @@ pub(super) fn read(job: &Job, input: &Input) -> Result<Artifact, Failure> {
         (part::SESSION.to_owned(), PartContent::Bytes(artifact::to_json(&session))),
         (part::CELL.to_owned(), PartContent::Bytes(artifact::to_json(&cell))),
     ]))
+}
+
+/// A row about a server alone: no agent said anything, and a list is what is graded.
+fn listed(row: AnswerRow, call: CallTiming, stream: Vec<u8>, session: &Recorded) -> Artifact {
+    let cell = SessionState {
+        state: row.state,
+        codes: row.codes.clone(),
+        fault: row.fault,
+        error: row.error.clone(),
+        notes: Some(session.label.clone()).filter(|label| !label.is_empty()).into_iter().collect(),
+        ..SessionState::default()
+    };
+    let transcript = Transcript { dialect: Dialect::RagBench, ..Transcript::default() };
+    let timing = Timing { calls: vec![call], ..Timing::default() };
+    Artifact::done(vec![
+        (part::TRANSCRIPT.to_owned(), PartContent::Bytes(artifact::to_json(&transcript))),
+        (part::RESULTS.to_owned(), PartContent::Bytes(artifact::to_lines(&[row]))),
+        (part::TIMING.to_owned(), PartContent::Bytes(artifact::to_json(&timing))),
+        (part::STREAM.to_owned(), PartContent::Bytes(stream)),
+        (part::SESSION.to_owned(), PartContent::Bytes(artifact::to_json(session))),
+        (part::CELL.to_owned(), PartContent::Bytes(artifact::to_json(&cell))),
+    ])
 }
 
 fn unreadable(why: String) -> SessionState {
@@ -144,6 +171,11 @@ pub(super) fn grade_recipe(
     for name in wanted {
         parts.insert(name.to_owned(), json!(read.part(name)?));
     }
+    for name in [part::RESULTS, part::TIMING] {
+        if let Ok(digest) = read.part(name) {
+            parts.insert(name.to_owned(), json!(digest));
+        }
+    }
     out.insert("parts".to_owned(), Value::Object(parts));
     out.insert("server".to_owned(), json!(preset(at.pipeline, at.arm_index)));
     if let Some(name) = corpus_name(at.pipeline, at.cell) {
@@ -179,6 +211,12 @@ pub(super) fn grade(
     let transcript: Transcript = job.json(input, part::TRANSCRIPT)?;
     let session: Recorded = job.json(input, part::SESSION)?;
     let cell: SessionState = job.json(input, part::CELL)?;
+    let has = |name: &str| input.parts.iter().any(|parts| parts.contains_key(name));
+    let results: Option<(Vec<AnswerRow>, Timing)> = if has(part::RESULTS) {
+        Some((job.lines(input, part::RESULTS)?, job.json(input, part::TIMING)?))
+    } else {
+        None
+    };
     let stream = if profile == Profile::Sense { job.part(input, part::STREAM)? } else { Vec::new() };
     let corpus = corpus_name(&job.pipeline, &job.cell).and_then(|name| job.corpora.get(name));
     let files = corpus.map(|corpus| Files::new(corpus, transcript.cwd.clone()));
@@ -199,6 +237,7 @@ pub(super) fn grade(
         scenario: job.pipeline.scenario(&job.cell).map(|scenario| &scenario.task),
         question: job.pipeline.answer(&job.cell).and_then(|(_, answer)| answer.question.as_ref()),
         transcript: &transcript,
+        results: results.as_ref().map(|(rows, timing)| (rows.as_slice(), timing)),
         stream: &stream,
         session: &session,
         cell: &cell,

@@ -119,6 +119,8 @@ fn replies_recipe(id: &str, replies: Option<Digest>) -> Map<String, Value> {
 fn known(id: &str, answer: &Answer) -> artifact::Recorded {
     artifact::Recorded {
         id: id.to_owned(),
+        repo: answer.repo.clone(),
+        replicate: answer.replicate,
         dialect: answer.dialect.and_then(|d| json!(d).as_str().map(str::to_owned)),
         model: answer.model.clone(),
         agent: answer.agent.clone(),

@@ -5,6 +5,8 @@
 //! attempt is that of its last entry. STARTED without an end is what a crash
 //! leaves; it is never bought again without a decision.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
@@ -137,6 +139,18 @@ impl Store {
         })
     }
 
+    /// Writes an entry that the index has and no pack any more; whether it could be, byte for byte.
+    pub(super) fn enter_again(&self, digest: Digest, entry: &Entry) -> Result<bool, StoreError> {
+        self.with_writer(|writer, index| {
+            if stage(writer, entry).digest != digest {
+                return Ok(false);
+            }
+            writer.sync()?;
+            index.commit(writer, &[])?;
+            Ok(true)
+        })
+    }
+
     /// The last entry of each attempt at a key, oldest first.
     ///
     /// # Errors
@@ -233,19 +247,36 @@ pub(super) fn insert_ledger(tx: &Connection, one: &StagedEntry) -> Result<(), St
 }
 
 impl Index {
+    /// Entries whose digests are none of these.
+    pub(super) fn entries_but(&self, known: &BTreeSet<Digest>) -> Result<Vec<(Digest, Entry)>, StoreError> {
+        let mut query = self.db.prepare("SELECT digest, body FROM ledger ORDER BY digest")?;
+        let rows = query.query_map([], |row| Ok((row.get::<_, [u8; 32]>(0)?, row.get::<_, String>(1)?)))?;
+        let mut out = Vec::new();
+        for row in rows {
+            let (digest, body) = row?;
+            let digest = Digest::from_bytes(digest);
+            if !known.contains(&digest) {
+                out.push((digest, entry_of(&body)?));
+            }
+        }
+        Ok(out)
+    }
+
     fn spend(&self, filter: &str, args: impl rusqlite::Params) -> Result<Vec<Entry>, StoreError> {
         let sql = format!("SELECT last FROM spend WHERE {filter} ORDER BY at, key, run, attempt");
         let mut query = self.db.prepare_cached(&sql)?;
         let rows = query.query_map(args, |row| row.get::<_, String>(0))?;
         let mut out = Vec::new();
         for body in rows {
-            out.push(serde_json::from_str(&body?).map_err(|e| StoreError::Unreadable {
-                what: "an entry of the ledger".to_owned(),
-                why: e.to_string(),
-            })?);
+            out.push(entry_of(&body?)?);
         }
         Ok(out)
     }
+}
+
+fn entry_of(body: &str) -> Result<Entry, StoreError> {
+    serde_json::from_str(body)
+        .map_err(|e| StoreError::Unreadable { what: "an entry of the ledger".to_owned(), why: e.to_string() })
 }
 
 #[cfg(test)]

@@ -184,3 +184,46 @@ fn a_journal_survives_a_torn_line_and_shows_damage_in_the_middle() {
     let journal = Journal::read(dir.path(), &run).unwrap();
     assert_eq!((journal.lines.len(), journal.damaged), (3, Some(1)));
 }
+
+#[test]
+fn a_damaged_entry_of_the_ledger_is_found_and_written_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("store");
+    let store = Store::open(&root).unwrap();
+    let entry = ledger::Entry {
+        format: 1,
+        key: Digest::of(b"k"),
+        pipeline: "p".to_owned(),
+        node: "ask".to_owned(),
+        run: "r".to_owned(),
+        attempt: 1,
+        state: ledger::Spend::Reserved,
+        usd: "0.25".to_owned(),
+        at: 1,
+        host: String::new(),
+        group: None,
+        folder: "r/1".to_owned(),
+        why: None,
+    };
+    store.enter(std::slice::from_ref(&entry), ledger::Caps::default()).unwrap();
+    drop(store);
+    let packs = std::fs::read_dir(root.join("packs")).unwrap().flatten().map(|e| e.path());
+    for pack in packs {
+        let mut bytes = std::fs::read(&pack).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 4;
+        crate::fsio::write_plain(&pack, &bytes).unwrap();
+    }
+    let store = Store::open(&root).unwrap();
+    let report = store.verify(true).unwrap();
+    let said: Vec<_> =
+        report.problems.iter().map(|p| (p.kind, p.where_.as_str(), p.key, p.repaired)).collect();
+    assert_eq!(said, [("damaged-record", "an entry of the ledger about ask", Some(entry.key), true)]);
+    assert_eq!(store.verify(true).unwrap().problems, []);
+    drop(store);
+    // What only packs hold is enough again.
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(root.join(format!("index.sqlite{suffix}")));
+    }
+    assert_eq!(Store::open(&root).unwrap().spent_on(&entry.key).unwrap(), [entry]);
+}

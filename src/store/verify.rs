@@ -109,8 +109,8 @@ impl Store {
         Ok(report)
     }
 
-    /// Records whose frame in a pack is damaged are in the index only: they
-    /// are written again, so that the index can be rebuilt with them.
+    /// Records and entries of the ledger whose frame in a pack is damaged are in the index only:
+    /// they are written again, so that the index can be rebuilt with them.
     fn verify_records(
         &self,
         records: &[(Digest, Record)],
@@ -118,12 +118,24 @@ impl Store {
         report: &mut VerifyReport,
     ) -> Result<(), StoreError> {
         let mut sound: BTreeSet<Digest> = BTreeSet::new();
+        let mut entries: BTreeSet<Digest> = BTreeSet::new();
         for id in packs {
             // A pack that is gone holds none.
             let path = super::object::pack_path(self.root(), id);
             if let Ok(scanned) = super::scan::scan_pack(&path, id.clone(), 0) {
                 sound.extend(scanned.staged.iter().map(|one| one.digest));
+                entries.extend(scanned.ledger.iter().map(|one| one.digest));
             }
+        }
+        let lost = self.index().entries_but(&entries)?;
+        for (digest, entry) in lost {
+            let repaired = self.enter_again(digest, &entry)?;
+            report.problems.push(Problem {
+                kind: "damaged-record",
+                where_: format!("an entry of the ledger about {}", entry.node),
+                key: Some(entry.key),
+                repaired,
+            });
         }
         for (digest, record) in records.iter().filter(|(digest, _)| !sound.contains(digest)) {
             let repaired = self.rewrite(*digest, record)?;

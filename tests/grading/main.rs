@@ -13,6 +13,7 @@ mod env;
 
 mod demo;
 mod programs;
+mod rag;
 mod regrade;
 mod sense;
 

@@ -90,3 +90,48 @@ fn a_recording_that_is_not_there_says_what_to_do() {
         said.err
     );
 }
+
+#[test]
+fn a_session_that_was_recorded_step_by_step_is_graded_as_the_whole() {
+    let place = project();
+    place.take("recordings/demo/grep-1.jsonl");
+    let whole = place.read("recordings/demo/grep-1.jsonl");
+    // Each turn ends with a final record.
+    let mut steps = vec![String::new()];
+    for line in whole.lines() {
+        let step = steps.last_mut().unwrap();
+        step.push_str(line);
+        step.push('\n');
+        if line.contains("\"type\":\"result\"") {
+            steps.push(String::new());
+        }
+    }
+    steps.retain(|step| !step.is_empty());
+    assert_eq!(steps.len(), 4);
+    let mut names = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        names.push(format!("steps/{}.jsonl", at + 1));
+        place.write(&names[at], step);
+    }
+    let answer = |id: &str, source: &str| {
+        format!("[[answer]]\nid = \"{id}\"\narm = \"grep\"\ntask = \"sample-smoothing\"\nrepo = \"sample\"\n{source}\n\n")
+    };
+    let text = [
+        "format = 1\nname = \"mine\"\nlabel = \"two ways to record a session\"\n\n".to_owned(),
+        answer("whole", "transcript = \"recordings/demo/grep-1.jsonl\""),
+        answer("steps", &format!("replicate = 2\nsteps = {names:?}")),
+    ];
+    place.write("recordings/mine.toml", &text.concat());
+    let run = ["run", "regrade", "--set", "recordings=recordings/mine.toml"];
+    place.ok(&run);
+    let (whole, steps) = (place.row("whole"), place.row("steps"));
+    assert!(whole["grades"]["keyword_coverage"].as_f64().is_some_and(|v| v > 0.0), "{whole}");
+    for part in ["grades", "items", "citations", "state"] {
+        assert_eq!(whole[part], steps[part], "{part}");
+    }
+    // One changed step is one changed stream.
+    place.edit("steps/2.jsonl", "\"is_error\":false", "\"is_error\":false ");
+    place.ok(&run);
+    assert!(place.executed().iter().all(|stage| stage != "score"), "an equal transcript is graded already");
+    assert!(place.executed().iter().any(|stage| stage == "answers"));
+}

@@ -1,5 +1,6 @@
 //! Published runs of the Sense benchmark: imported, graded by its rules, written out again.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -158,4 +159,80 @@ fn an_import_keeps_the_original_bytes_and_can_be_repeated() {
     let text = shown.to_string();
     assert!(text.contains("scored.json") && text.contains("run_meta.json"), "{text}");
     println!("oracle checks: 3");
+}
+
+/// What a published verdict says of a file: its path, and lines or a word that it has.
+fn said_of(detail: &Value) -> Option<(String, usize, Option<String>)> {
+    let reason = detail["reason"].as_str()?;
+    let via = reason.split_once(" [via ").map(|(_, path)| path.trim_end_matches(']'));
+    let lines = |end: &str| reason.split_once(end)?.1.split(' ').next()?.parse::<usize>().ok();
+    if let Some(rest) = reason.strip_prefix('`') {
+        let (word, rest) = rest.split_once('`')?;
+        return match (rest.strip_prefix(" found in "), rest.strip_prefix(" not found anywhere in ")) {
+            (Some(path), _) => Some((via.unwrap_or(path).to_owned(), 1, Some(word.to_owned()))),
+            (_, Some(path)) => Some((via.unwrap_or(path).to_owned(), 1, None)),
+            _ => None,
+        };
+    }
+    if let Some(count) = lines("(file only ") {
+        return Some((via.or(detail["file"].as_str())?.to_owned(), count, None));
+    }
+    let path = reason.split_once(" in ")?.1.split(' ').next()?;
+    Some((via.unwrap_or(path).to_owned(), lines("(file has ")?, None))
+}
+
+/// The repositories of the published runs are not at hand, but what verdicts say of their files is: paths,
+/// numbers of lines, words. Over files that are so, each verdict must be the published one.
+#[test]
+fn over_files_as_the_verdicts_describe_them_the_verdicts_are_equal() {
+    let Some(folder) = oracle() else { return };
+    let results = folder.join("results");
+    let mut all = Vec::new();
+    runs(&results, "", &mut all);
+    let repo_of = |id: &str| {
+        let folders = id.split('/').filter(|name| !name.starts_with("run-"));
+        folders.last().unwrap().to_owned()
+    };
+    let mut files: BTreeMap<(String, String), (usize, BTreeSet<String>)> = BTreeMap::new();
+    for id in &all {
+        let published = json(&results.join(id).join("scored.json"));
+        for detail in published["citation_grounding"]["details"].as_array().into_iter().flatten() {
+            let Some((path, lines, word)) = said_of(detail) else { continue };
+            let file = files.entry((repo_of(id), path)).or_default();
+            file.0 = file.0.max(lines);
+            file.1.extend(word);
+        }
+    }
+    assert!(files.len() > 50, "{}", files.len());
+    let place = Place::new();
+    for ((repo, path), (lines, words)) in &files {
+        let mut text = words.iter().map(|word| format!("{word}\n")).collect::<String>();
+        text.push_str(&"-\n".repeat(lines.saturating_sub(words.len())));
+        place.write(&format!("checkouts/{repo}/{path}"), &text);
+    }
+    place.ok(&["import", "sense", folder.to_str().unwrap()]);
+    let run = place.go(&["run", "regrade", "--set", "profile=sense", "--set", "checkouts=checkouts"]);
+    assert!([0, 3, 5].contains(&run.code), "{}\n{}", run.code, run.err);
+    place.ok(&["export", "sense", "latest", "--to", "out"]);
+    let mut checks = 0;
+    for id in &all {
+        let mut abroad = 0;
+        let published = json(&results.join(id).join("scored.json"));
+        let ours = json(&place.path("out").join(id).join("scored.json"));
+        let (published, ours) = (&published["citation_grounding"], &ours["citation_grounding"]);
+        let details = |of: &Value| of["details"].as_array().cloned().unwrap_or_default();
+        for (published, ours) in details(published).iter().zip(&details(ours)) {
+            // Its author's own disk, which was looked at then.
+            let is_elsewhere = published["file"].as_str().is_some_and(|file| file.starts_with('/'));
+            abroad += usize::from(is_elsewhere);
+            assert!(is_elsewhere || published == ours, "{id}: {published} {ours}");
+            checks += 1;
+        }
+        if abroad == 0 {
+            assert_eq!(published, ours, "{id}");
+            checks += 1;
+        }
+    }
+    assert!(checks > 1000, "{checks}");
+    println!("oracle checks: {checks}");
 }

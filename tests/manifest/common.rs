@@ -35,6 +35,9 @@ pub(crate) fn catalog() -> Catalog {
         ]
         .into_iter()
         .collect(),
+        of_answers: ["checks", "citations", "gold", "accuracy", "efficiency", "adoption"]
+            .map(str::to_owned)
+            .into(),
         engines: ["grep", "bm25", "symbols", "hybrid", "embed"].map(str::to_owned).to_vec(),
     }
 }

@@ -83,6 +83,12 @@ const MISTAKES: &[Mistake] = &[
     Mistake("driver = \"retrieval\"\n", "", "missing-key", "[stage.search]"),
     Mistake("graders = [", "driver = \"retrieval\"\ngraders = [", "misplaced-key", "driver"),
     Mistake("graders = [\"ranking\", \"latency\"]", "graders = []", "empty", "[]"),
+    Mistake(
+        "graders = [\"ranking\", \"latency\"]",
+        "graders = [\"ranking\", \"latency\", \"checks\"]",
+        "unfit-grader",
+        "\"checks\"",
+    ),
     Mistake("needs = [\"index\"]", "needs = [\"index\", 3]", "wrong-type", "3"),
     Mistake("needs = [\"index\"]", "needs = \"index\"", "wrong-type", "\"index\""),
     Mistake("slots = 2", "slots = 0", "out-of-range", "0"),

@@ -4,6 +4,8 @@ mod publish;
 mod sense;
 mod streams;
 
+use std::path::Path;
+
 use serde_json::json;
 
 pub(super) use self::sense::sense;
@@ -14,8 +16,13 @@ use super::context;
 use super::exit::{CliError, USAGE};
 use super::out::Out;
 use crate::import::rag_bench::{self, ImportError};
+use crate::store::Store;
 
-pub(super) fn rag_bench(command: &args::ImportRagBench, out: &Out) -> Result<u8, CliError> {
+pub(super) fn rag_bench(
+    command: &args::ImportRagBench,
+    store: Option<&Path>,
+    out: &Out,
+) -> Result<u8, CliError> {
     let cwd = context::cwd()?;
     let report =
         rag_bench::import(&cwd.join(&command.path), &cwd.join(&command.into)).map_err(
@@ -25,16 +32,27 @@ pub(super) fn rag_bench(command: &args::ImportRagBench, out: &Out) -> Result<u8,
                 ImportError::Invalid { .. } => CliError::Infrastructure(error.to_string()),
             },
         )?;
+    if !report.kept.is_empty() {
+        let store = Store::open(&context::store_dir(store, &cwd))?;
+        publish::publish(&store, &cwd.join(&command.into), &report.kept)?;
+    }
     let into = command.into.display().to_string();
     let exit = if report.problems.is_empty() { 0 } else { USAGE };
-    let next = format!("proofline run retrieval --set datasets={into} --set repos=REPO");
+    let mut next = vec![];
+    if report.questions > 0 {
+        next.push(format!("proofline datasets verify {into} --fetch"));
+        next.push(format!("proofline run retrieval --set datasets={into} --set repos=REPO"));
+    }
+    if !report.kept.is_empty() {
+        next.push("proofline run regrade --set profile=rag-bench".to_owned());
+    }
     let written: Vec<String> =
         report.written.iter().map(|path| command.into.join(path).display().to_string()).collect();
     if command.json {
         let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         out.json(&json!({
             "written": written, "repos": report.repos, "questions": report.questions, "warmups": report.warmups,
-            "servers": report.servers, "notes": report.notes, "problems": problems, "next": next, "exit": exit
+            "servers": report.servers, "runs": report.runs, "answers": report.kept.len(), "notes": report.notes, "problems": problems, "next": next.last(), "exit": exit
         }));
         return Ok(exit);
     }
@@ -45,12 +63,19 @@ pub(super) fn rag_bench(command: &args::ImportRagBench, out: &Out) -> Result<u8,
         "{} repositories, {} questions, {} warm-up questions, {} server presets\n",
         report.repos, report.questions, report.warmups, report.servers
     ));
+    if report.runs > 0 {
+        out.data(&format!(
+            "{} result files with {} answers: {into}/recording.toml lists them, their rows are in the store\n",
+            report.runs,
+            report.kept.len()
+        ));
+    }
     for note in &report.notes {
         out.data(&format!("note: {note}\n"));
     }
     for problem in &report.problems {
         out.say(&format!("error: {problem}"));
     }
-    out.data(&format!("\nNext:\n  proofline datasets verify {into} --fetch\n  {next}\n"));
+    out.data(&format!("\nNext:\n  {}\n", next.join("\n  ")));
     Ok(exit)
 }

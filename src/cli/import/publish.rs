@@ -7,7 +7,7 @@ use super::super::exit::CliError;
 use crate::clock::Clock;
 use crate::digest::Digest;
 use crate::fsio;
-use crate::import::{self, Kept};
+use crate::import::Kept;
 use crate::manifest::load;
 use crate::plan::compiled::Answer;
 use crate::stage::recorded;
@@ -53,7 +53,7 @@ pub(super) fn publish(store: &Store, into: &Path, kept: &[Kept]) -> Result<(), C
     };
     let (mut batch, mut size): (Vec<Publication>, usize) = (Vec::new(), 0);
     for (wire, kept) in recording.answer.into_iter().zip(kept) {
-        let transcript = import::joined(&kept.transcript, LARGEST).map_err(failed)?;
+        let transcript = kept.transcript.read(LARGEST).map_err(failed)?;
         let judgement = kept.judgement.as_ref().map(|path| fsio::read_limited(path, LARGEST)).transpose()?;
         let mut others = Vec::new();
         for (name, path) in &kept.others {

@@ -1,10 +1,17 @@
 //! Whether an answer to a question names the expected files and symbols.
 
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
 use super::checks::find;
 use super::cost::as_f64;
 use crate::artifact::Item;
 use crate::manifest::dataset::Question;
 use crate::manifest::pipeline::Profile;
+
+/// Fact that holds what was published of an answer.
+pub const PUBLISHED: &str = "published";
 
 /// Names of files that stand in too many folders to tell anything, by the rules of rag-bench.
 const GENERIC: [&str; 16] = [
@@ -60,16 +67,39 @@ pub(super) fn grade(
     }
     let files = question.files.is_empty() || files;
     let symbols = question.symbols.is_empty() || symbols;
-    let share = |hit: bool| Some(if hit { 1.0 } else { 0.0 });
-    let mut columns = vec![
-        ("accuracy", share(files && symbols)),
-        ("file_accuracy", share(files)),
-        ("symbol_accuracy", share(symbols)),
-    ];
+    let mut columns = columns(files, symbols);
     if !rag {
         columns.push(("file_precision", precision(question, text)));
     }
     (items, columns)
+}
+
+/// Facts of an imported answer: whether it names a right file and a right symbol, as its own
+/// benchmark published it.
+pub(super) fn published(facts: &BTreeMap<String, Value>) -> Option<(bool, bool)> {
+    let hit = |name: &str| facts.get(PUBLISHED)?.get(name)?.as_bool();
+    hit("file_hit").zip(hit("symbol_hit"))
+}
+
+/// Items and columns of an answer whose words are not there, as they were published.
+pub(super) fn as_published((file, symbol): (bool, bool)) -> (Vec<Item>, Vec<(&'static str, Option<f64>)>) {
+    let item = |id: &str, hit: bool| Item {
+        grader: "accuracy".to_owned(),
+        id: id.to_owned(),
+        hit: Some(hit),
+        note: "as published; the answer's words are not in the file".to_owned(),
+        ..Item::default()
+    };
+    (vec![item("any file", file), item("any symbol", symbol)], columns(file, symbol))
+}
+
+fn columns(files: bool, symbols: bool) -> Vec<(&'static str, Option<f64>)> {
+    let share = |hit: bool| Some(if hit { 1.0 } else { 0.0 });
+    vec![
+        ("accuracy", share(files && symbols)),
+        ("file_accuracy", share(files)),
+        ("symbol_accuracy", share(symbols)),
+    ]
 }
 
 /// The last two components as plain text anywhere, or, for a telling name, name and folder

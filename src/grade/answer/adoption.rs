@@ -8,20 +8,23 @@ use super::tools::{Lookup, lookup};
 use crate::artifact::transcript::Transcript;
 use crate::manifest::scenario::Scenario;
 
-/// Columns and their values; those about a server are left out where the arm has none.
+/// Columns and their values; those about a server are left out where the arm has none, and
+/// what needs a scenario's target for a question.
 pub(super) fn columns(
-    scenario: &Scenario,
+    scenario: Option<&Scenario>,
     transcript: &Transcript,
     server: Option<&str>,
     cited: &[Cited<'_>],
     checked: bool,
 ) -> Vec<(&'static str, Option<f64>)> {
     let mut out = Vec::new();
-    // With the corpus at hand only files that are there count.
-    let files: BTreeSet<&str> =
-        cited.iter().filter(|c| !checked || c.path.is_some()).map(Cited::file).collect();
-    let target = scenario.target.files.map(|files| as_f64(u64::from(files)));
-    out.push(("discoverability", target.map(|target| (as_f64(files.len() as u64) / target).min(1.0))));
+    if let Some(scenario) = scenario {
+        // With the corpus at hand only files that are there count.
+        let files: BTreeSet<&str> =
+            cited.iter().filter(|c| !checked || c.path.is_some()).map(Cited::file).collect();
+        let target = scenario.target.files.map(|files| as_f64(u64::from(files)));
+        out.push(("discoverability", target.map(|target| (as_f64(files.len() as u64) / target).min(1.0))));
+    }
     let Some(server) = server else { return out };
     let (mut own, mut all, mut failed) = (0u64, 0u64, 0u64);
     for (_, call, reply) in transcript.exchanges() {

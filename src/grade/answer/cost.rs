@@ -1,6 +1,7 @@
 //! What a session cost: tokens, money, time, against the ceilings of its task.
 
-use crate::artifact::transcript::{Transcript, Usage};
+use crate::artifact::transcript::{Transcript, TurnEnd, Usage};
+use crate::manifest::pipeline::Profile;
 use crate::manifest::scenario::Scenario;
 
 /// What a token of each kind costs beside one of uncached input: output, cache read, cache write.
@@ -31,29 +32,41 @@ pub(super) fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
-/// Columns and their values; none is unscored.
+/// Columns and their values; none is unscored. What needs ceilings is left out for a question.
+///
+/// Profile `rag-bench` counts uncached input and output as tokens, and turns as the agent does.
 pub(super) fn columns(
-    scenario: &Scenario,
+    scenario: Option<&Scenario>,
     transcript: &Transcript,
     wall_s: Option<f64>,
+    profile: Profile,
 ) -> Vec<(&'static str, Option<f64>)> {
     let usage = transcript.usage.or(transcript.usage_messages);
     let wall = transcript.duration_ms.map(|ms| ms / 1000.0).or(wall_s);
     let tokens = usage.and_then(priced);
-    let left = |used: Option<f64>, ceiling: Option<f64>| Some((1.0 - used? / ceiling?).max(0.0));
-    let ceilings = &scenario.ceilings;
-    let of_time = ceilings.time.map(|span| span.0.as_secs_f64());
-    let by_time = left(wall, of_time);
-    let efficiency =
-        |tokens: Option<f64>| Some(HALF * left(tokens, ceilings.tokens.map(as_f64))? + HALF * by_time?);
-    vec![
-        ("efficiency", efficiency(tokens)),
-        ("efficiency_billed", efficiency(usage.and_then(billed))),
-        ("tokens", usage.and_then(Usage::total).map(as_f64)),
-        ("tokens_priced", tokens),
-        ("cost_usd", transcript.cost_usd),
-        ("wall_s", wall),
-        ("turns", Some(as_f64(transcript.turns_begun() as u64))),
-        ("tool_calls", Some(as_f64(transcript.calls().count() as u64))),
-    ]
+    let mut out = Vec::new();
+    if let Some(scenario) = scenario {
+        let left = |used: Option<f64>, ceiling: Option<f64>| Some((1.0 - used? / ceiling?).max(0.0));
+        let ceilings = &scenario.ceilings;
+        let of_time = ceilings.time.map(|span| span.0.as_secs_f64());
+        let by_time = left(wall, of_time);
+        let efficiency =
+            |tokens: Option<f64>| Some(HALF * left(tokens, ceilings.tokens.map(as_f64))? + HALF * by_time?);
+        out.push(("efficiency", efficiency(tokens)));
+        out.push(("efficiency_billed", efficiency(usage.and_then(billed))));
+    }
+    let by_agent = || transcript.turns.iter().map(|turn: &TurnEnd| turn.calls).sum::<Option<u64>>();
+    let (all, turns) = match profile {
+        Profile::RagBench => (usage.and_then(billed), by_agent()),
+        Profile::Default | Profile::Sense => {
+            (usage.and_then(Usage::total).map(as_f64), Some(transcript.turns_begun() as u64))
+        }
+    };
+    out.push(("tokens", all));
+    out.push(("tokens_priced", tokens));
+    out.push(("cost_usd", transcript.cost_usd));
+    out.push(("wall_s", wall));
+    out.push(("turns", turns.map(as_f64)));
+    out.push(("tool_calls", Some(as_f64(transcript.calls().count() as u64))));
+    out
 }

@@ -22,11 +22,14 @@ use serde_json::{Value, json};
 use super::citation::{Bucket, Citation, Finding, View, examine};
 use super::sense::citations::Checkout;
 use crate::artifact::transcript::Transcript;
-use crate::artifact::{CellState, CitationRow, GradeRow, Grades, Item, Recorded, SessionState};
+use crate::artifact::{
+    AnswerRow, CellState, CitationRow, GradeRow, Grades, Item, Recorded, SessionState, Timing,
+};
 use crate::manifest::dataset::Question;
 use crate::manifest::pipeline::Profile;
 use crate::manifest::scenario::Scenario;
 
+pub use accuracy::PUBLISHED;
 pub use steps::{Split, Steps};
 
 /// Everything that graders of an answer may look at.
@@ -40,6 +43,8 @@ pub struct Inputs<'a> {
     pub question: Option<&'a Question>,
     /// What the agent said and did.
     pub transcript: &'a Transcript,
+    /// What a server returned for the question, of a row that is about a server alone.
+    pub results: Option<(&'a [AnswerRow], &'a Timing)>,
     /// Its stream as it came.
     pub stream: &'a [u8],
     /// What is known beside it.
@@ -78,8 +83,11 @@ pub fn task_fields(
     scenario: Option<&Scenario>,
     question: Option<&Question>,
 ) -> Value {
-    if grader == "accuracy" {
-        return json!(question.map(|q| json!([q.id, q.files, q.symbols])));
+    match grader {
+        "accuracy" => return json!(question.map(|q| json!([q.id, q.files, q.symbols]))),
+        "ranking" => return json!(question.map(|q| json!([q.id, q.files, q.symbols, q.mentions]))),
+        "latency" => return Value::Null,
+        _ => {}
     }
     let Some(scenario) = scenario else { return Value::Null };
     let steps =
@@ -100,7 +108,10 @@ pub fn task_fields(
 pub fn grade(names: &[&str], inputs: &Inputs<'_>, profile: Profile) -> Graded {
     let mut out = Graded::default();
     let mut values: BTreeMap<String, Option<f64>> = BTreeMap::new();
-    if profile == Profile::Sense && inputs.scenario.is_some() {
+    let mut rank = None;
+    if let Some((rows, timing)) = inputs.results {
+        rank = listed(names, inputs.question, rows, timing, profile, &mut values);
+    } else if profile == Profile::Sense && inputs.scenario.is_some() {
         sense::grade(names, inputs, &mut out, &mut values);
     } else {
         default(names, inputs, profile, &mut out, &mut values);
@@ -125,9 +136,34 @@ pub fn grade(names: &[&str], inputs: &Inputs<'_>, profile: Profile) -> Graded {
         codes: inputs.cell.codes.clone(),
         fault: inputs.cell.fault,
         values,
-        rank: None,
+        rank,
     });
     out
+}
+
+/// Columns that look further down a list than its beginning, which is all that was written down.
+const DEEP: [&str; 6] = ["hit@10", "rr", "ap", "ndcg@10", "recall@10", "precision@10"];
+
+/// Grades the list that a server returned for a question.
+fn listed(
+    names: &[&str],
+    question: Option<&Question>,
+    rows: &[AnswerRow],
+    timing: &Timing,
+    profile: Profile,
+    values: &mut BTreeMap<String, Option<f64>>,
+) -> Option<u64> {
+    let of_lists: Vec<&str> =
+        names.iter().copied().filter(|name| ["ranking", "latency"].contains(name)).collect();
+    let inputs = super::Inputs {
+        questions: question.map(std::slice::from_ref)?,
+        rows: Some(rows),
+        timing: Some(timing),
+        ingest: None,
+    };
+    let row = super::grade(&of_lists, inputs, profile).ok()?.rows.pop()?;
+    values.extend(row.values.into_iter().filter(|(column, _)| !DEEP.contains(&column.as_str())));
+    row.rank
 }
 
 fn row(citation: &Citation, finding: &Finding) -> CitationRow {
@@ -199,16 +235,24 @@ fn default(
                 put(vec![("gold_mentioned", mentioned), ("gold_cited", found), ("gold_at_line", exact)]);
                 out.items.extend(items);
             }
-            ("efficiency", Some(scenario)) => {
+            ("efficiency", scenario) => {
                 let wall = inputs.session.facts.get("wall_time_seconds").and_then(Value::as_f64);
-                put(cost::columns(scenario, inputs.transcript, wall));
+                put(cost::columns(scenario, inputs.transcript, wall, profile));
             }
-            ("adoption", Some(scenario)) => {
+            ("adoption", scenario) => {
                 let checked = inputs.view.is_some();
                 put(adoption::columns(scenario, inputs.transcript, inputs.server, &cited, checked));
             }
             ("accuracy", _) => {
-                if let Some(question) = inputs.question {
+                let published = accuracy::published(&inputs.session.facts).filter(|_| steps.text.is_empty());
+                if let Some(hits) = published {
+                    // By other rules nothing can be said without the words.
+                    if profile == Profile::RagBench {
+                        let (items, columns) = accuracy::as_published(hits);
+                        put(columns);
+                        out.items.extend(items);
+                    }
+                } else if let Some(question) = inputs.question {
                     let (items, columns) = accuracy::grade(question, &steps.text, profile);
                     put(columns);
                     out.items.extend(items);

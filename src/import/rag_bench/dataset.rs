@@ -122,7 +122,7 @@ pub(super) fn import(root: &Path, report: &mut Report, out: &mut Out) -> Result<
 }
 
 /// What was written must read back into the type that it is for.
-fn check<T: serde::de::DeserializeOwned>(text: &str, file: &str) -> Result<(), ImportError> {
+pub(super) fn check<T: serde::de::DeserializeOwned>(text: &str, file: &str) -> Result<(), ImportError> {
     read_back::<T>(text).map(drop).map_err(|why| ImportError::Invalid { file: file.to_owned(), why })
 }
 

@@ -1,5 +1,6 @@
-//! Datasets and server configurations of the rag-bench family:
-//! `repos.json`, `queries/*.jsonl`, `warmup.jsonl` and JSON presets.
+//! Datasets, server configurations and results of the rag-bench family:
+//! `repos.json`, `queries/*.jsonl`, `warmup.jsonl`, JSON presets, and result files
+//! of its agent and retrieval modes.
 //!
 //! Questions keep their ids and words. What has no counterpart here is named
 //! in the [`Report`]; a line that can't be read is reported with its place and
@@ -9,14 +10,18 @@
 
 mod dataset;
 mod presets;
+mod results;
 
 use std::path::{Path, PathBuf};
 
-use super::fields;
+use super::{Kept, fields};
 use crate::fsio::{self, Durability, FsError};
+use crate::manifest::recording::Recording;
 
 /// Largest file that is read.
 const LARGEST: u64 = 64 << 20;
+/// Name of the file that lists answers.
+const RECORDING: &str = "recording.toml";
 
 /// What an import did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +36,10 @@ pub struct Report {
     pub warmups: usize,
     /// Server presets imported.
     pub servers: usize,
+    /// Result files imported.
+    pub runs: usize,
+    /// Rows of result files, in the order of the recording.
+    pub kept: Vec<Kept>,
     /// What was left out or must be filled in by hand.
     pub notes: Vec<String>,
     /// What could not be read.
@@ -65,7 +74,7 @@ pub enum ImportError {
     #[error("{}", .0.explain())]
     Fs(#[from] FsError),
     /// The folder holds no such benchmark.
-    #[error("`{}` holds no repos.json (nor a folder `datasets` that does)", .0.display())]
+    #[error("`{}` holds no repos.json (nor a folder `datasets` that does), and no result file", .0.display())]
     NoDataset(PathBuf),
     /// `repos.json` can't be used.
     #[error("{0}")]
@@ -80,18 +89,32 @@ pub enum ImportError {
     },
 }
 
-/// Turns the benchmark at `path` (its root or its `datasets` folder) into
-/// `into/repos.toml`, `into/questions/<repo>.toml` and
-/// `into/presets/servers/<name>.toml`.
+/// Turns the benchmark at `path` (its root, its `datasets` folder, or one of its result files) into
+/// `into/repos.toml`, `into/questions/<repo>.toml`, `into/presets/servers/<name>.toml` and, where
+/// there are result files, `into/recording.toml`.
+///
+/// Questions of a result file are those of the benchmark that it lies in, or, where it lies by
+/// itself, what was imported into `into` before.
 ///
 /// # Errors
-/// When there is no `repos.json` or it can't be used, or writing fails.
+/// When there is nothing to import or it can't be used, or writing fails.
 pub fn import(path: &Path, into: &Path) -> Result<Report, ImportError> {
-    let root = dataset_root(path)?;
     let mut report = Report::default();
     let mut out = Vec::new();
-    dataset::import(&root, &mut report, &mut out)?;
-    presets::import(path, &mut report, &mut out);
+    let recording = results::import(path, &mut report);
+    match dataset_root(path) {
+        Ok(root) => dataset::import(&root, &mut report, &mut out)?,
+        // Answers can be had without their questions.
+        Err(ImportError::NoDataset(_)) if recording.is_some() => {}
+        Err(error) => return Err(error),
+    }
+    if path.is_dir() {
+        presets::import(path, &mut report, &mut out);
+    }
+    if let Some(text) = recording {
+        dataset::check::<Recording>(&text, RECORDING)?;
+        out.push((PathBuf::from(RECORDING), text));
+    }
     for (file, text) in out {
         fsio::write_atomic(&into.join(&file), text.as_bytes(), Durability::Synced)?;
         report.written.push(file);
@@ -102,9 +125,14 @@ pub fn import(path: &Path, into: &Path) -> Result<Report, ImportError> {
 }
 
 fn dataset_root(path: &Path) -> Result<PathBuf, ImportError> {
-    let mut candidates = vec![path.to_owned(), path.join("datasets")];
+    // A result file lies beside its benchmark's data, or in a folder beside that.
+    let parents = path.ancestors().skip(1).take(2).filter(|_| path.is_file());
+    let roots: Vec<PathBuf> =
+        if path.is_file() { parents.map(Path::to_owned).collect() } else { vec![path.to_owned()] };
+    let mut candidates: Vec<PathBuf> =
+        roots.iter().flat_map(|root| [root.clone(), root.join("datasets")]).collect();
     // A packaged benchmark keeps its data beside its code.
-    for parent in [path.to_owned(), path.join("src")] {
+    for parent in roots.iter().flat_map(|root| [root.clone(), root.join("src")]) {
         let mut inner: Vec<PathBuf> = std::fs::read_dir(&parent)
             .into_iter()
             .flatten()

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::super::Kept;
+use super::super::{Content, Kept};
 use super::{SenseError, scenario, slug};
 use crate::digest::Digest;
 use crate::fsio::{self, Durability, FsError};
@@ -307,7 +307,7 @@ fn kept(id: String, folder: &Path) -> Kept {
     let there = |name: &str| Some(folder.join(name)).filter(|path| path.is_file());
     Kept {
         id,
-        transcript: vec![folder.join(TRANSCRIPT)],
+        transcript: Content::Files(vec![folder.join(TRANSCRIPT)]),
         judgement: there(JUDGED),
         others: FILES.into_iter().filter_map(|name| Some((name.to_owned(), there(name)?))).collect(),
     }

@@ -19,7 +19,7 @@ mod sets;
 mod stages;
 mod texts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
@@ -53,6 +53,8 @@ pub struct Request {
 pub struct Catalog {
     /// Graders, with the metrics that each produces and the layer of each.
     pub graders: BTreeMap<String, Vec<(String, String)>>,
+    /// Those of them that read what an agent said.
+    pub of_answers: BTreeSet<String>,
     /// Built-in engines.
     pub engines: Vec<String>,
 }

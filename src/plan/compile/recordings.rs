@@ -1,7 +1,7 @@
 //! Recordings: answers that exist already, what they are about, and the
 //! files that each was given about.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
@@ -12,7 +12,7 @@ use super::texts;
 use super::{Cx, short};
 use crate::diag::{Diagnostic, Place};
 use crate::digest::Digest;
-use crate::manifest::dataset::{QuestionSet, Repo};
+use crate::manifest::dataset::{Question, QuestionSet, Repo};
 use crate::manifest::load;
 use crate::manifest::path::KeyPath;
 use crate::manifest::project::{Found, Origin, is_plain, normal};
@@ -32,6 +32,8 @@ const REPO: &str = "repo";
 pub(super) struct Answers {
     all: IndexMap<String, Answer>,
     scenarios: IndexMap<String, Scenario>,
+    /// Sets of questions that lie beside recordings, by their paths; none: there is none, or it can't be used.
+    sets: BTreeMap<String, Option<QuestionSet>>,
     /// Something could not be read, which has been reported.
     pub(super) unsure: bool,
     /// The pipeline names recordings at all.
@@ -162,6 +164,7 @@ impl Answers {
         let scenario = self.scenario_of(cx, beside, &wire.task);
         let mut answer = Answer::of(wire, label, transcripts, judgement);
         answer.scenario = scenario;
+        answer.question = self.question_of(cx, beside, &answer.repo, &answer.task);
         Some(answer)
     }
 
@@ -181,6 +184,25 @@ impl Answers {
             }
         }
         None
+    }
+
+    /// The question of a task, from a set that lies beside the recording.
+    fn question_of(&mut self, cx: &mut Cx<'_>, beside: &Beside, repo: &str, task: &str) -> Option<Question> {
+        let path = format!("{}/questions/{repo}.toml", beside.folder);
+        if beside.folder.is_empty() || !is_plain(&path) {
+            return None;
+        }
+        if !self.sets.contains_key(&path) {
+            let mut set = None;
+            if let Some(found) = cx.project.find(&path).ok().flatten() {
+                let loaded = load::questions(&found.shown, &found.bytes);
+                self.unsure |= loaded.diagnostics.iter().any(Diagnostic::is_error);
+                cx.found.extend(loaded.diagnostics);
+                set = loaded.value;
+            }
+            self.sets.insert(path.clone(), set);
+        }
+        self.sets.get(&path)?.as_ref()?.question.iter().find(|q| q.id == task).cloned()
     }
 
     fn take_scenario(&mut self, cx: &mut Cx<'_>, path: &str, found: &Found) -> Option<()> {
@@ -228,7 +250,10 @@ impl Answers {
             if data.has(&answer.repo)
                 && let Some(repository) = data.repository(cx, &answer.repo, &Place::new("", "", 0, 0))
             {
-                answer.question = repository.questions.question.iter().find(|q| q.id == answer.task).cloned();
+                if answer.question.is_none() {
+                    let asked = repository.questions.question.iter().find(|q| q.id == answer.task);
+                    answer.question = asked.cloned();
+                }
                 if checkouts.is_none() && !answer.facts.contains_key(COMMIT) {
                     repos.entry(answer.repo.clone()).or_insert_with(|| repository.clone());
                     answer.corpus = Some(answer.repo.clone());

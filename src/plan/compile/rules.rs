@@ -10,6 +10,9 @@ use crate::manifest::path::KeyPath;
 use crate::manifest::pipeline::Kind;
 use crate::plan::compiled::Work;
 
+/// Grader of what a server took.
+const RESOURCES: &str = "resources";
+
 /// What a kind of stage may need and run over.
 pub(super) fn check(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, axes: &Axes, arms: &Arms) {
     let name = &draft.stage.name;
@@ -102,6 +105,9 @@ pub(super) fn check(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, 
                     if cx.has(&path.key("needs")) { cx.at(&path.key("needs")) } else { cx.table(&path) };
                 cx.error("no-session", message, place, "name a session in `needs`");
             }
+            if let Work::Grade { graders, .. } = &draft.stage.work {
+                fitting(cx, stages, at, graders, &path);
+            }
         }
         Kind::Aggregate => {
             if draft.stage.needs.is_empty() {
@@ -118,6 +124,32 @@ pub(super) fn check(cx: &mut Cx<'_>, stages: &Stages, at: usize, draft: &Draft, 
             }
         }
         Kind::Command => {}
+    }
+}
+
+/// Graders of answers need a session in which an agent spoke; what a server cost can't be told
+/// from a recorded one.
+fn fitting(cx: &mut Cx<'_>, stages: &Stages, at: usize, graders: &[String], path: &KeyPath) {
+    let sessions = of_kind(stages, at, Kind::Session);
+    let Some(session) = sessions.first().map(|at| &stages.all[*at]).filter(|session| !session.unsure) else {
+        return;
+    };
+    let is_recorded = matches!(session.stage.work, Work::Recorded);
+    for (index, grader) in graders.iter().enumerate() {
+        let (needs, gives) = match grader.as_str() {
+            name if cx.request.catalog.of_answers.contains(name) && !is_recorded => {
+                ("answers", "lists of results")
+            }
+            RESOURCES if is_recorded => ("readings of a server", "recordings"),
+            _ => continue,
+        };
+        let message = format!("`{grader}` grades {needs}; `{}` gives {gives}", session.stage.name);
+        let help = if is_recorded {
+            "take it out: a recording doesn't say what a server took"
+        } else {
+            "take it out, or need a session with `driver = \"recorded\"`"
+        };
+        cx.error("unfit-grader", message, cx.at(&path.key("graders").index(index)), help);
     }
 }
 
