@@ -80,6 +80,7 @@ fn clean(into: &Path) -> usize {
         let bytes = fsio::read(&into.join(&path)).unwrap();
         let found = match path.as_str() {
             "repos.toml" => manifest::load::repos(&path, &bytes).diagnostics,
+            "recording.toml" => manifest::load::recording(&path, &bytes).diagnostics,
             _ if path.starts_with("questions/") => manifest::load::questions(&path, &bytes).diagnostics,
             _ => manifest::load::server(&path, &bytes).diagnostics,
         };

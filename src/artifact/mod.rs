@@ -311,6 +311,9 @@ pub struct GradeRow {
     pub rank: Option<u64>,
 }
 
+/// Fact of a [`Recorded`] session that holds what was published of its answer: `file_hit`, `symbol_hit`.
+pub const PUBLISHED: &str = "published";
+
 /// What is known of a recorded session beside its transcript.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {

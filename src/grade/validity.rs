@@ -3,9 +3,8 @@
 
 use serde_json::Value;
 
-use super::answer;
 use crate::artifact::transcript::{Fault as Happened, Transcript, Usage};
-use crate::artifact::{CellState, Fault, Recorded, SessionState, code};
+use crate::artifact::{CellState, Fault, PUBLISHED, Recorded, SessionState, code};
 
 /// Version of these rules; raised when a state changes for equal inputs.
 pub const VERSION: u32 = 1;
@@ -31,7 +30,7 @@ pub enum Expected<'a> {
 pub fn classify(transcript: &Transcript, session: &Recorded, expected: Expected<'_>) -> SessionState {
     let mut out = SessionState { notes: notes(transcript, session), ..SessionState::default() };
     // Excerpts have what became of an answer, without its words.
-    let published = session.facts.get(answer::PUBLISHED).is_some_and(Value::is_object);
+    let published = session.facts.get(PUBLISHED).is_some_and(Value::is_object);
     let answered = published
         || transcript.entries.iter().any(|e| !e.sub_agent && e.text().is_some_and(|t| !t.trim().is_empty()));
     let error = session.facts.get("error").and_then(Value::as_str).filter(|error| !error.is_empty());

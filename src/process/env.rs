@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// What every child sees: our `PATH`, a private `HOME` with the XDG folders
-/// under it, `TMPDIR`, `LANG=C.UTF-8`, `TERM=dumb`, and nothing else. The
+/// under it, `TMPDIR`, `LC_CTYPE=C.UTF-8`, `TERM=dumb`, and nothing else. The
 /// folders are not made.
 #[must_use]
 pub fn base_env(home: &Path, tmp: &Path) -> BTreeMap<String, String> {
@@ -21,7 +21,9 @@ pub fn base_env(home: &Path, tmp: &Path) -> BTreeMap<String, String> {
         ("XDG_CONFIG_HOME".to_owned(), text(home.join(".config"))),
         ("XDG_CACHE_HOME".to_owned(), text(home.join(".cache"))),
         ("TMPDIR".to_owned(), text(tmp.to_owned())),
-        ("LANG".to_owned(), "C.UTF-8".to_owned()),
+        // Only what says how bytes are read: order, numbers and messages are those of `C` either way, and a
+        // program that is told so by name opens twenty files of its locale at each start.
+        ("LC_CTYPE".to_owned(), "C.UTF-8".to_owned()),
         ("TERM".to_owned(), "dumb".to_owned()),
     ])
 }

@@ -35,7 +35,7 @@ async fn a_child_sees_only_what_it_is_given() {
         [
             "DECLARED",
             "HOME",
-            "LANG",
+            "LC_CTYPE",
             "PATH",
             "PROOFLINE_MARK",
             "TERM",

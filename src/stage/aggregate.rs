@@ -237,6 +237,11 @@ fn merge(have: &mut Grades, more: Grades) {
         match have.rows.iter_mut().find(|known| known.task == row.task) {
             Some(known) => {
                 known.values.extend(row.values);
+                for (mine, other) in [(&mut known.kind, row.kind), (&mut known.difficulty, row.difficulty)] {
+                    if mine.is_empty() {
+                        *mine = other;
+                    }
+                }
                 known.rank = known.rank.or(row.rank);
                 if known.state == CellState::Valid && row.state != CellState::Valid {
                     (known.state, known.codes, known.fault) = (row.state, row.codes, row.fault);

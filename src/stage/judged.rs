@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Artifact, Failure, Input, Job};
 use crate::artifact::{self, CellState, GradeRow, Grades, part};
+use crate::grade::answer;
 use crate::judge;
 use crate::manifest::pipeline::Profile;
 use crate::manifest::rubric::Rubric;
@@ -52,7 +53,7 @@ pub(super) fn read(job: &Job, input: &Input) -> Result<Artifact, Failure> {
     }
     let row = GradeRow {
         task: super::answer::task(&job.pipeline, &job.cell),
-        kind: "scenario".to_owned(),
+        kind: scenario.map(|_| answer::SCENARIO.to_owned()).unwrap_or_default(),
         state: CellState::Valid,
         values: [("llm_quality".to_owned(), judgement.quality)].into(),
         ..GradeRow::default()

@@ -149,6 +149,23 @@ fn the_published_retrieval_run_gives_its_hits() {
         assert_eq!(json!(mean(&of_repo, "symbol_hit@5")), published["symbol_hit_at_5"]);
         checks += 3;
     }
+    let report = place.ok(&["report", "latest", "--json"]).json();
+    let of_kind = &report["result"]["breakdown"]["kind"];
+    for (kind, published) in published["by_type"].as_object().unwrap() {
+        let ours = of_kind[kind].as_array().unwrap().iter().find(|one| one["arm"] == name).unwrap();
+        assert_eq!(ours["n"], published["count"], "{kind}");
+        assert_eq!(ours["hit@5"], published["hit_at_5"], "{kind}");
+        checks += 2;
+    }
+    let arms = report["result"]["arms"].as_array().unwrap();
+    let metrics = &arms.iter().find(|arm| arm["arm"] == name).unwrap()["metrics"];
+    for (metric, said) in
+        [("latency_p50_ms", "p50_ms"), ("latency_p95_ms", "p95_ms"), ("latency_p99_ms", "p99_ms")]
+    {
+        let rounded = (metrics[metric]["value"].as_f64().unwrap() * 10.0).round() / 10.0;
+        assert_eq!(json!(rounded), published["retrieval"]["latency"][said], "{metric}");
+        checks += 1;
+    }
     println!("oracle checks: {checks}");
 }
 
@@ -223,8 +240,9 @@ fn a_mended_ground_truth_lists_the_flipped_rows() {
     }
     // The document is kept byte for byte beside each of its answers.
     let first = place.ok(&["report", "latest", "--json"]).json();
-    let parts =
-        place.ok(&["show", "answers[arm=finder,answer=agent_shop/finder/shop_001]", "--part", "document.json"]).out;
+    let parts = place
+        .ok(&["show", "answers[arm=finder,answer=agent_shop/finder/shop_001]", "--part", "document.json"])
+        .out;
     assert_eq!(parts, place.read("bench/results/agent_shop.json"));
 
     // The router is a package of its own: what was expected is not in the repository.

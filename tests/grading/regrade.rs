@@ -114,7 +114,9 @@ fn a_session_that_was_recorded_step_by_step_is_graded_as_the_whole() {
         place.write(&names[at], step);
     }
     let answer = |id: &str, source: &str| {
-        format!("[[answer]]\nid = \"{id}\"\narm = \"grep\"\ntask = \"sample-smoothing\"\nrepo = \"sample\"\n{source}\n\n")
+        format!(
+            "[[answer]]\nid = \"{id}\"\narm = \"grep\"\ntask = \"sample-smoothing\"\nrepo = \"sample\"\n{source}\n\n"
+        )
     };
     let text = [
         "format = 1\nname = \"mine\"\nlabel = \"two ways to record a session\"\n\n".to_owned(),

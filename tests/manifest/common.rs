@@ -25,6 +25,7 @@ pub(crate) fn catalog() -> Catalog {
             grader("latency", "retrieval", &["latency_p50_ms", "latency_p95_ms", "latency_p95_s", "calls"]),
             grader("resources", "retrieval", &["ingest_s", "rss_mib", "index_mib", "footprint"]),
             grader("fair", "fairness", &["keyword_coverage"]),
+            grader("usage", "adoption", &["tool_fluency"]),
             grader("checks", "fairness", &["keyword_coverage"]),
             grader("citations", "fairness", &["citation_grounding", "hallucination_rate"]),
             grader("gold", "fairness", &["gold_cited"]),

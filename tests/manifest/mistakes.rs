@@ -264,7 +264,7 @@ fn layers_do_not_mix() {
     let text = sound()
         .replace(
             "graders = [\"ranking\", \"latency\"]",
-            "graders = [\"ranking\", \"latency\", \"fair\", \"adoption\"]",
+            "graders = [\"ranking\", \"latency\", \"fair\", \"usage\"]",
         )
         .replace(
             "[composite.quality]",

@@ -6,12 +6,9 @@ use serde_json::Value;
 
 use super::checks::find;
 use super::cost::as_f64;
-use crate::artifact::Item;
+use crate::artifact::{Item, PUBLISHED};
 use crate::manifest::dataset::Question;
 use crate::manifest::pipeline::Profile;
-
-/// Fact that holds what was published of an answer.
-pub const PUBLISHED: &str = "published";
 
 /// Names of files that stand in too many folders to tell anything, by the rules of rag-bench.
 const GENERIC: [&str; 16] = [

@@ -29,7 +29,6 @@ use crate::manifest::dataset::Question;
 use crate::manifest::pipeline::Profile;
 use crate::manifest::scenario::Scenario;
 
-pub use accuracy::PUBLISHED;
 pub use steps::{Split, Steps};
 
 /// Everything that graders of an answer may look at.
@@ -71,6 +70,9 @@ pub struct Graded {
     /// What the profile's own scorer would have written.
     pub scored: Option<String>,
 }
+
+/// Kind of a task that is a scenario.
+pub const SCENARIO: &str = "scenario";
 
 /// Names of the graders of answers.
 pub const GRADERS: [&str; 6] = ["checks", "citations", "gold", "efficiency", "adoption", "accuracy"];
@@ -124,7 +126,7 @@ pub fn grade(names: &[&str], inputs: &Inputs<'_>, profile: Profile) -> Graded {
         }
     }
     let kind = if inputs.scenario.is_some() {
-        "scenario".to_owned()
+        SCENARIO.to_owned()
     } else {
         words(inputs.question.map(|q| json!(q.kind)))
     };

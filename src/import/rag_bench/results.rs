@@ -12,9 +12,9 @@ use serde_json::{Map, Value, json};
 
 use super::super::{Content, Kept};
 use super::{Malformed, Report, name_of, slug};
+use crate::artifact::PUBLISHED;
 use crate::artifact::transcript::Dialect;
 use crate::digest::Digest;
-use crate::grade::answer::PUBLISHED;
 use crate::manifest::write::Doc;
 
 /// Folders that result files lie in, relative to the benchmark's.
