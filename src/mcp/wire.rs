@@ -375,6 +375,11 @@ pub enum RecordedOutcome {
     Open,
 }
 
+/// A field's value, taken out; null where there is none, also of what is no object.
+fn taken(value: &mut Value, name: &str) -> Value {
+    value.get_mut(name).map(Value::take).unwrap_or_default()
+}
+
 /// The tool calls in a wire log, in the order of sending. Lines that are no
 /// entries of such a log are skipped.
 #[must_use]
@@ -393,7 +398,10 @@ pub fn recorded(log: &[u8]) -> Vec<RecordedCall> {
                 }
                 calls.push(RecordedCall {
                     tool: frame["params"]["name"].as_str().unwrap_or_default().to_owned(),
-                    arguments: frame["params"]["arguments"].take(),
+                    arguments: frame
+                        .get_mut("params")
+                        .map(|params| taken(params, "arguments"))
+                        .unwrap_or_default(),
                     sent_ms: at,
                     ended_ms: None,
                     outcome: RecordedOutcome::Open,
@@ -404,9 +412,9 @@ pub fn recorded(log: &[u8]) -> Vec<RecordedCall> {
                 let frame = &mut entry["frame"];
                 let Some(call) = id_of(frame).and_then(|id| open.remove(&id)) else { continue };
                 let outcome = if frame.get("error").is_some() {
-                    RecordedOutcome::Error(frame["error"].take())
+                    RecordedOutcome::Error(taken(frame, "error"))
                 } else {
-                    RecordedOutcome::Reply(frame["result"].take())
+                    RecordedOutcome::Reply(taken(frame, "result"))
                 };
                 calls[call].ended_ms = Some(at);
                 calls[call].outcome = outcome;
