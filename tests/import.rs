@@ -1,6 +1,6 @@
 //! Other benchmarks' files, whole and broken.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 #[path = "import/sense.rs"]
 mod sense;

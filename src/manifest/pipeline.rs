@@ -454,7 +454,7 @@ pub struct Stage {
     #[serde(default)]
     #[schemars(extend("propertyNames" = names::slug()))]
     pub outputs: IndexMap<String, Output>,
-    /// command: the only environment it sees besides PATH, HOME, TMPDIR, LC_CTYPE.
+    /// command: the only environment it sees besides PATH, HOME, TMPDIR, `LC_CTYPE`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// command: variables passed on by name when they are set; their values are never recorded.

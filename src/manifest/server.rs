@@ -45,7 +45,7 @@ pub struct Server {
     /// Profile of the built-in engine.
     #[serde(default)]
     pub profile: Option<String>,
-    /// The only environment it sees besides PATH, HOME, XDG directories, TMPDIR and LC_CTYPE.
+    /// The only environment it sees besides PATH, HOME, XDG directories, TMPDIR and `LC_CTYPE`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// Variables passed on by name when they are set; their values are never recorded.

@@ -289,7 +289,7 @@ fn a_mended_ground_truth_lists_the_flipped_rows() {
 fn rows_that_cant_be_used_are_named_and_the_others_are_imported() {
     let place = Place::new();
     let hostile = json!({ "benchmark": "agent-ab", "queries": [
-        { "query_id": "shop_001", "condition": "a", "answer": "x", "tool_calls": { "Grep": 1e18 as u64 } },
+        { "query_id": "shop_001", "condition": "a", "answer": "x", "tool_calls": { "Grep": 1_000_000_000_000_000_000_u64 } },
         { "query_id": "../../etc", "condition": "a", "repo": "shop", "answer": "y" },
         { "query_id": "", "condition": "a" },
         { "condition": "a" },

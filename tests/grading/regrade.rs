@@ -30,7 +30,7 @@ fn a_changed_check_grades_anew_and_nothing_else() {
     let mut stages = place.executed();
     stages.dedup();
     assert_eq!(stages, ["score", "summary"]);
-    let found = place.ok(&["diff", &first["run"]["run"].as_str().unwrap()[..], "latest", "--json"]).json();
+    let found = place.ok(&["diff", first["run"]["run"].as_str().unwrap(), "latest", "--json"]).json();
     let items: Vec<&str> = flips(&found).iter().filter_map(|flip| flip["item"].as_str()).collect();
     assert!(items.iter().any(|item| item.ends_with("word MedianFilter")), "{items:?}");
     assert!(items.iter().any(|item| item.ends_with("word KalmanFilter")), "{items:?}");

@@ -190,8 +190,8 @@ fn over_files_as_the_verdicts_describe_them_the_verdicts_are_equal() {
     let mut all = Vec::new();
     runs(&results, "", &mut all);
     let repo_of = |id: &str| {
-        let folders = id.split('/').filter(|name| !name.starts_with("run-"));
-        folders.last().unwrap().to_owned()
+        let mut folders = id.split('/').filter(|name| !name.starts_with("run-"));
+        folders.next_back().unwrap().to_owned()
     };
     let mut files: BTreeMap<(String, String), (usize, BTreeSet<String>)> = BTreeMap::new();
     for id in &all {
@@ -206,7 +206,7 @@ fn over_files_as_the_verdicts_describe_them_the_verdicts_are_equal() {
     assert!(files.len() > 50, "{}", files.len());
     let place = Place::new();
     for ((repo, path), (lines, words)) in &files {
-        let mut text = words.iter().map(|word| format!("{word}\n")).collect::<String>();
+        let mut text = words.iter().fold(String::new(), |text, word| text + word + "\n");
         text.push_str(&"-\n".repeat(lines.saturating_sub(words.len())));
         place.write(&format!("checkouts/{repo}/{path}"), &text);
     }

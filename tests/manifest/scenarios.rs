@@ -1,5 +1,6 @@
 //! Scenarios, rubrics, recordings: mistakes, and what they name elsewhere.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use proofline::cli::render;
@@ -262,7 +263,7 @@ fn too_many_patterns_are_refused_before_they_cost_time() {
     let mut text = SCENARIO.replace("[[gold]]", "[[golden]]");
     text.truncate(text.find("[[golden]]").unwrap());
     for at in 0..300 {
-        text.push_str(&format!("[[step.check]]\ntype = \"regex\"\nvalue = 'x{at}'\n"));
+        writeln!(text, "[[step.check]]\ntype = \"regex\"\nvalue = 'x{at}'").unwrap();
     }
     let found = load::check(FileKind::Scenario, "s.toml", text.as_bytes());
     assert_eq!(found.iter().map(|d| d.code).collect::<Vec<_>>(), ["too-many"]);
