@@ -36,7 +36,7 @@ use crate::store::{Outcome, Record, Store};
 /// Pause between two looks at what other runs have done.
 const ABROAD: Duration = Duration::from_millis(50);
 /// Nodes that end within this time are published together.
-pub(super) const GROUP: Duration = Duration::from_millis(5);
+pub(super) const GROUP: Duration = Duration::from_millis(20);
 /// So many are published although more may soon end.
 pub(super) const MANY_ENDED: usize = 32;
 /// How long an event may take to be seen by others.

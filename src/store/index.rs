@@ -28,10 +28,10 @@ CREATE TABLE IF NOT EXISTS objects (
 CREATE TABLE IF NOT EXISTS records (
   id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, key BLOB NOT NULL,
   pipeline TEXT NOT NULL, node TEXT NOT NULL, kind TEXT NOT NULL,
-  accepted INTEGER NOT NULL, ended INTEGER NOT NULL, body TEXT NOT NULL
+  accepted INTEGER CHECK (accepted = 1), ended INTEGER NOT NULL, body TEXT NOT NULL
 );
-CREATE UNIQUE INDEX IF NOT EXISTS one_accepted ON records (key) WHERE accepted = 1;
-CREATE INDEX IF NOT EXISTS by_key ON records (key);
+-- One accepted record per key: those that aren't have no mark, and nothing equals nothing.
+CREATE UNIQUE INDEX IF NOT EXISTS by_key ON records (key, accepted);
 CREATE INDEX IF NOT EXISTS by_cell ON records (pipeline, node);
 CREATE TABLE IF NOT EXISTS ledger (
   digest BLOB PRIMARY KEY, key BLOB NOT NULL, body TEXT NOT NULL
@@ -50,7 +50,7 @@ INSERT INTO standing SELECT randomblob(16), 0 WHERE NOT EXISTS (SELECT 1 FROM st
 /// The accepted record of a key.
 const ACCEPTED: &str = "SELECT body FROM records WHERE key = ?1 AND accepted = 1";
 /// Raised when the tables change; an index of another version is rebuilt.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 pub(super) struct Index {
     pub(super) db: Connection,
@@ -544,7 +544,7 @@ pub(super) fn insert_record(db: &Connection, staged: &Staged) -> Result<bool, St
         Some((digest, _)) if digest.as_slice() == staged.digest.bytes() => true,
         // An accepted record that lost an object is broken and gives way.
         Some((digest, body)) if !complete(db, &parse(body)?)? => {
-            db.execute("UPDATE records SET accepted = 0 WHERE digest = ?1", [digest])?;
+            db.execute("UPDATE records SET accepted = NULL WHERE digest = ?1", [digest])?;
             lose(db)?;
             true
         }
@@ -562,7 +562,7 @@ pub(super) fn insert_record(db: &Connection, staged: &Staged) -> Result<bool, St
         record.pipeline,
         record.node,
         record.kind,
-        accepted,
+        accepted.then_some(1),
         record.ended,
         body
     ])?;

@@ -214,7 +214,7 @@ fn settle(db: &Connection) -> Result<(), StoreError> {
     // What is remembered of hits outside of the index no longer holds.
     super::index::lose(db)?;
     db.execute(
-        "UPDATE records SET accepted = 0 WHERE accepted = 1 AND (
+        "UPDATE records SET accepted = NULL WHERE accepted = 1 AND (
            digest IN (SELECT record FROM disowned) OR digest IN (
              SELECT record FROM arrivals
              WHERE signer IS NULL OR signer NOT IN (SELECT signer FROM trusted)))",
@@ -222,7 +222,7 @@ fn settle(db: &Connection) -> Result<(), StoreError> {
     )?;
     let mut query = db.prepare(
         "SELECT r.digest, r.body FROM records r LEFT JOIN arrivals a ON a.record = r.digest
-         WHERE r.accepted = 0
+         WHERE r.accepted IS NULL
            AND NOT EXISTS (SELECT 1 FROM records o WHERE o.key = r.key AND o.accepted = 1)
            AND r.digest NOT IN (SELECT record FROM disowned)
            AND (a.record IS NULL OR a.signer IN (SELECT signer FROM trusted))

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::laid::{Laid, Stamp};
-use super::{FsError, HOME, SPARE, Slot, TMP, WORK, Want, at, create_dir, remove_dir};
+use super::spare::Spares;
+use super::{FsError, HOME, Slot, TMP, WORK, Want, at, create_dir, remove_dir};
 use crate::digest::Digest;
 
 /// Fewest inputs for which a slot is worth keeping.
@@ -45,20 +46,36 @@ struct Entry {
 }
 
 /// A slot that an earlier run has left, or a new one.
-pub(super) fn open(root: &Path, kind: &str) -> Result<Slot, FsError> {
+pub(super) fn open(root: &Path, kind: &str, spares: &Spares) -> Result<Slot, FsError> {
+    let make = |path: PathBuf, lock| {
+        for folder in [WORK, HOME, TMP] {
+            create_dir(&path.join(folder))?;
+        }
+        Ok(slot(path, lock, BTreeMap::new()))
+    };
+    folder(root, kind, |path| adopt(path, spares), make)
+}
+
+/// A folder beside the others that this run alone has: one that is there and can be adopted, or a new one.
+pub(super) fn folder<T>(
+    root: &Path,
+    kind: &str,
+    adopt: impl Fn(&Path) -> Option<T>,
+    make: impl Fn(PathBuf, File) -> Result<T, FsError>,
+) -> Result<T, FsError> {
     create_dir(root)?;
     let mut number = 0;
     loop {
         let path = root.join(format!("{PREFIX}{kind}-{number}"));
         match fs::create_dir(&path) {
             Ok(()) => {
-                if let Some(slot) = new(path)? {
-                    return Ok(slot);
+                if let Some(lock) = lock_new(&path)? {
+                    return make(path, lock);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                if let Some(slot) = adopt(&path) {
-                    return Ok(slot);
+                if let Some(adopted) = adopt(&path) {
+                    return Ok(adopted);
                 }
                 number += 1;
             }
@@ -67,25 +84,20 @@ pub(super) fn open(root: &Path, kind: &str) -> Result<Slot, FsError> {
     }
 }
 
-fn new(path: PathBuf) -> Result<Option<Slot>, FsError> {
+/// The lock of a folder that was made just now; none when somebody who swept took it for a
+/// left one before it was locked.
+fn lock_new(path: &Path) -> Result<Option<File>, FsError> {
     let lock = super::super::create_new(&path.join(LOCK))?;
-    at(lock.lock(), "can't lock", &path)?;
-    // Somebody who swept may have taken it for a left one before it was locked.
-    if !path.join(LOCK).exists() {
-        return Ok(None);
-    }
-    for folder in [WORK, HOME, TMP, SPARE] {
-        create_dir(&path.join(folder))?;
-    }
-    Ok(Some(slot(path, lock, BTreeMap::new())))
+    at(lock.lock(), "can't lock", path)?;
+    Ok(path.join(LOCK).exists().then_some(lock))
 }
 
 fn slot(path: PathBuf, lock: File, laid: BTreeMap<String, Laid>) -> Slot {
-    Slot { path, _lock: lock, spare: Vec::new(), laid, folders: BTreeSet::new(), empty: [None; 2] }
+    Slot { path, _lock: lock, laid, folders: BTreeSet::new(), empty: [None; 2] }
 }
 
 /// Takes a slot that nobody uses and whose list tells what lies there.
-fn adopt(path: &Path) -> Option<Slot> {
+fn adopt(path: &Path, spares: &Spares) -> Option<Slot> {
     let list = path.join(LIST);
     if !list.exists() {
         return None;
@@ -100,7 +112,7 @@ fn adopt(path: &Path) -> Option<Slot> {
         (entry.path, Laid { want, stamp: entry.stamp })
     });
     let mut slot = slot(path.to_owned(), lock, laid.collect());
-    slot.clear().ok()?;
+    slot.clear(spares).ok()?;
     Some(slot)
 }
 
@@ -121,10 +133,6 @@ pub(super) fn close(slot: Slot) {
 }
 
 fn write_down(slot: &Slot) -> Result<(), FsError> {
-    // What other commands wrote is nobody's business later.
-    for spare in &slot.spare {
-        super::super::remove_file(spare)?;
-    }
     let files = slot.laid.iter().map(|(path, laid)| Entry {
         path: path.clone(),
         digest: laid.want.digest,

@@ -3,12 +3,14 @@
 //! Making and removing folders and files is what a small command costs most:
 //! file systems pass over inodes that were deleted a moment ago one by one, so
 //! the more is deleted the slower everything new is made. A slot keeps its
-//! folders, files that are done with become the next ones, and an input that
-//! is still what it was stays where it lies ([`laid`]). What a slot was left
-//! with is written down at the end of a run ([`kept`]).
+//! folders, files that are done with become the next ones of any slot
+//! ([`spare`]), and an input that is still what it was stays where it lies
+//! ([`laid`]). What a slot was left with is written down at the end of a run
+//! ([`kept`]).
 
 mod kept;
 mod laid;
+mod spare;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -22,10 +24,9 @@ use super::{FsError, at, create_dir, remove_dir};
 use crate::digest::Digest;
 pub use kept::sweep;
 use laid::{Laid, Stamp};
+use spare::Spares;
 
-/// Most files that a slot keeps for new ones.
-const MOST_SPARE: usize = 64;
-/// Files larger than this are not kept, in bytes.
+/// Files larger than this are not used again, in bytes.
 const LARGEST_KEPT: u64 = 1 << 20;
 /// Permissions of a file that nobody has changed.
 const PLAIN: u32 = 0o644;
@@ -35,6 +36,7 @@ const PLAIN: u32 = 0o644;
 pub struct Slots {
     root: PathBuf,
     free: Mutex<Vec<(String, Slot)>>,
+    spares: Spares,
 }
 
 #[derive(Debug)]
@@ -42,7 +44,6 @@ struct Slot {
     path: PathBuf,
     /// Held locked as long as the slot is in use, free or not.
     _lock: File,
-    spare: Vec<PathBuf>,
     /// Inputs that lie in `work`, by their path there.
     laid: BTreeMap<String, Laid>,
     /// Folders below `work` that are there.
@@ -67,8 +68,6 @@ pub const WORK: &str = "work";
 pub const HOME: &str = "home";
 /// Its temporary files.
 pub const TMP: &str = "tmp";
-/// Files that are done with.
-const SPARE: &str = "spare";
 
 /// What is to lie at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +82,7 @@ impl Slots {
     /// Slots in folders of `root`.
     #[must_use]
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), free: Mutex::default() }
+        Self { root: root.to_owned(), free: Mutex::default(), spares: Spares::new(root) }
     }
 
     /// A slot for a kind of work, a plain name. Below its folders nothing lies but
@@ -99,7 +98,7 @@ impl Slots {
         };
         let slot = match free {
             Some(slot) => slot,
-            None => kept::open(&self.root, kind)?,
+            None => kept::open(&self.root, kind, &self.spares)?,
         };
         Ok(Lent {
             path: slot.path.clone(),
@@ -137,7 +136,7 @@ impl Lent {
     /// # Errors
     /// When the system refuses.
     pub fn begin(&self, wanted: &BTreeMap<String, Want>, folders: &BTreeSet<String>) -> Result<(), FsError> {
-        self.with(|slot| slot.begin(wanted, folders))
+        self.with(|slot| slot.begin(wanted, folders, &self.home.spares))
     }
 
     /// Lays a file below the working folder; its bytes are asked for only when it doesn't
@@ -154,7 +153,7 @@ impl Lent {
         let lies = self.with(|slot| Ok(slot.laid.get(path).is_some_and(|laid| laid.want == want)))?;
         if !lies {
             let bytes = bytes()?;
-            self.with(|slot| slot.lay(path, want, &bytes))?;
+            self.with(|slot| slot.lay(path, want, &bytes, &self.home.spares))?;
         }
         Ok(())
     }
@@ -183,7 +182,7 @@ impl Drop for Lent {
     fn drop(&mut self) {
         let slot = self.slot.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut slot) = slot else { return };
-        let clean = !self.retired.load(Ordering::Relaxed) && slot.clear().is_ok();
+        let clean = !self.retired.load(Ordering::Relaxed) && slot.clear(&self.home.spares).is_ok();
         if clean {
             let mut free = self.home.free.lock().unwrap_or_else(PoisonError::into_inner);
             free.push((std::mem::take(&mut self.kind), slot));
@@ -195,7 +194,12 @@ impl Drop for Lent {
 }
 
 impl Slot {
-    fn begin(&mut self, wanted: &BTreeMap<String, Want>, folders: &BTreeSet<String>) -> Result<(), FsError> {
+    fn begin(
+        &mut self,
+        wanted: &BTreeMap<String, Want>,
+        folders: &BTreeSet<String>,
+        spares: &Spares,
+    ) -> Result<(), FsError> {
         let gone: Vec<String> = self
             .laid
             .iter()
@@ -204,7 +208,7 @@ impl Slot {
             .collect();
         for path in gone {
             self.laid.remove(&path);
-            self.put_away(&self.path.join(WORK).join(path))?;
+            spares.put_away(&self.path.join(WORK).join(path))?;
         }
         let mut needed: BTreeSet<&str> = wanted.keys().flat_map(|path| above(path)).collect();
         needed.extend(folders.iter().flat_map(|path| above(path).chain([path.as_str()])));
@@ -219,17 +223,13 @@ impl Slot {
         Ok(())
     }
 
-    fn lay(&mut self, path: &str, want: Want, bytes: &[u8]) -> Result<(), FsError> {
+    fn lay(&mut self, path: &str, want: Want, bytes: &[u8], spares: &Spares) -> Result<(), FsError> {
         let target = self.path.join(WORK).join(path);
         if let Some(folder) = parent(path).filter(|folder| !self.folders.contains(*folder)) {
             create_dir(&self.path.join(WORK).join(folder))?;
             self.folders.extend([folder].into_iter().chain(above(folder)).map(str::to_owned));
         }
-        if let Some(spare) = self.spare.pop()
-            && super::rename(&spare, &target).is_err()
-        {
-            self.spare.push(spare);
-        }
+        spares.give(&target);
         let file = File::options().write(true).create(true).truncate(true).open(&target);
         let write = |mut file: File| -> io::Result<fs::Metadata> {
             file.write_all(bytes)?;
@@ -246,7 +246,7 @@ impl Slot {
     }
 
     /// Takes out all that isn't an input as it was laid; the folders of the working folder stay.
-    fn clear(&mut self) -> Result<(), FsError> {
+    fn clear(&mut self, spares: &Spares) -> Result<(), FsError> {
         self.folders.clear();
         let work = self.path.join(WORK);
         let before = laid::Before::new(std::mem::take(&mut self.laid));
@@ -272,7 +272,7 @@ impl Slot {
                 } else if let Some(laid) = before.still(&inner, &entry.path()) {
                     self.laid.insert(inner, laid);
                 } else {
-                    self.put_away(&entry.path())?;
+                    spares.put_away(&entry.path())?;
                 }
             }
         }
@@ -287,7 +287,7 @@ impl Slot {
                 if at(entry.file_type(), "can't look at", &folder)?.is_dir() {
                     remove_dir(&entry.path())?;
                 } else {
-                    self.put_away(&entry.path())?;
+                    spares.put_away(&entry.path())?;
                 }
             }
             // The clock of folders is coarse: a change within one tick would not be seen. The working
@@ -296,26 +296,6 @@ impl Slot {
             self.empty[at_index] = then.filter(|then| now.is_some_and(|now| then.0 + 1 < now.0));
         }
         Ok(())
-    }
-
-    /// Keeps a plain file for the next one to be written, or removes it.
-    fn put_away(&mut self, path: &Path) -> Result<(), FsError> {
-        let meta = match fs::symlink_metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            meta => at(meta, "can't look at", path)?,
-        };
-        let plain = meta.is_file()
-            && meta.nlink() == 1
-            && meta.len() <= LARGEST_KEPT
-            && meta.permissions().mode() & 0o7777 == PLAIN;
-        if plain && self.spare.len() < MOST_SPARE {
-            let spare = self.path.join(SPARE).join(self.spare.len().to_string());
-            if super::rename(path, &spare).is_ok() {
-                self.spare.push(spare);
-                return Ok(());
-            }
-        }
-        super::remove_file(path)
     }
 }
 
