@@ -39,6 +39,9 @@ pub enum Event {
         /// Arms in manifest order.
         #[serde(default)]
         arms: Vec<String>,
+        /// Some nodes are made once more, to see whether they come out the same; nothing else is told.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        replay: bool,
         /// Process id of the engine, for people.
         pid: u32,
         /// Host, for people.

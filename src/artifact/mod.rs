@@ -274,6 +274,9 @@ pub struct Grades {
     /// Where no question of a session found anything: what was asked and what came first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<SamplePair>,
+    /// Why a column has no value, in the words of whoever should have given it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub why: BTreeMap<String, String>,
 }
 
 /// A question beside the first result that a server gave for it.
@@ -309,6 +312,22 @@ pub struct GradeRow {
     /// Rank (1-based) of the first result that answers the question, in the whole list as the
     /// profile ranks it (the default one takes repeated paths out first).
     pub rank: Option<u64>,
+}
+
+impl GradeRow {
+    /// Takes all values of a cell that was lost by the harness: what never came to an answer has no
+    /// score, whoever gave one. Where the fault is the treatment's, values stay.
+    pub fn forfeit(&mut self) {
+        if is_lost(self.state, self.fault) {
+            self.values.values_mut().for_each(|value| *value = None);
+        }
+    }
+}
+
+/// Whether a cell has no score because the fault is the harness's, or nobody's.
+#[must_use]
+pub fn is_lost(state: CellState, fault: Option<Fault>) -> bool {
+    matches!(state, CellState::Error | CellState::Invalid) && fault != Some(Fault::Treatment)
 }
 
 /// Fact of a [`Recorded`] session that holds what was published of its answer: `file_hit`, `symbol_hit`.

@@ -13,10 +13,13 @@ use crate::artifact::Item;
 use crate::fsio::{self, Durability, tree};
 use crate::report::answers::{self, Answer};
 use crate::report::assemble::RunView;
+use crate::report::plain;
 use crate::store::Store;
 
 /// Most characters of an answer that are shown around a place.
 const AROUND: usize = 60;
+/// So many reasons of a flip are shown.
+const MOST_REASONS: usize = 3;
 /// Most lines of one kind that are shown of a difference.
 const MOST: usize = 200;
 
@@ -40,7 +43,7 @@ fn told(found: &Value) -> String {
     let word = |value: &Value| match value {
         Value::Null => "-".to_owned(),
         Value::Bool(hit) => if *hit { "found" } else { "not found" }.to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => plain(text),
         Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), |n| format!("{n:.4}")),
         other => other.to_string(),
     };
@@ -59,22 +62,18 @@ fn told(found: &Value) -> String {
         text.push('\n');
     };
     section("What flipped", "flips", &|one| {
-        let fields: Vec<&str> = one["why"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|why| why["field"].as_str())
-            .take(3)
-            .collect();
-        let why =
-            if fields.is_empty() { String::new() } else { format!("   because of {}", fields.join(", ")) };
+        let was = match &one["was"] {
+            Value::String(was) => format!("{} -> ", plain(was)),
+            _ => String::new(),
+        };
         format!(
-            "{}: {} {}: {} -> {}{why}",
+            "{}: {} {was}{}: {} -> {}{}",
             word(&one["answer"]),
             word(&one["what"]),
             word(&one["item"]),
             word(&one["before"]),
-            word(&one["after"])
+            word(&one["after"]),
+            because(&one["why"])
         )
     });
     section("Grades that moved", "moved", &|one| {
@@ -106,6 +105,30 @@ fn told(found: &Value) -> String {
     section("Only in the second run", "only_b", &|one| word(one));
     let _ = writeln!(text, "{} answers are graded as before.", found["equal"]);
     text
+}
+
+/// The reasons of a flip: those that stand highest in the recipe first, with what they were where
+/// that is short.
+fn because(why: &Value) -> String {
+    let mut all: Vec<&Value> = why.as_array().into_iter().flatten().collect();
+    all.sort_by_key(|why| why["field"].as_str().unwrap_or_default().matches('.').count());
+    let short = |value: &Value| match value {
+        Value::String(text) => Some(plain(text)),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    };
+    let told: Vec<String> = all
+        .iter()
+        .take(MOST_REASONS)
+        .map(|why| {
+            let field = plain(why["field"].as_str().unwrap_or_default());
+            match short(&why["old"]).zip(short(&why["new"])) {
+                Some((old, new)) if old.len() + new.len() <= AROUND => format!("{field} ({old} -> {new})"),
+                _ => field,
+            }
+        })
+        .collect();
+    if told.is_empty() { String::new() } else { format!("   because of {}", told.join(", ")) }
 }
 
 pub(super) fn explain(command: &args::Explain, store: Option<&Path>, out: &Out) -> Result<u8, CliError> {
@@ -149,13 +172,13 @@ pub(super) fn explain(command: &args::Explain, store: Option<&Path>, out: &Out) 
 
 fn explained(answer: &Answer, text: &str) -> String {
     let mut out = String::new();
-    let _ = writeln!(out, "{}  task {}", answer.id, answer.task);
+    let _ = writeln!(out, "{}  task {}", plain(&answer.id), plain(&answer.task));
     if !answer.session.label.is_empty() {
-        let _ = writeln!(out, "{}", answer.session.label);
+        let _ = writeln!(out, "{}", plain(&answer.session.label));
     }
-    let _ = writeln!(out, "state: {}", answers::state_words(&answer.state));
+    let _ = writeln!(out, "state: {}", plain(&answers::state_words(&answer.state)));
     for note in answer.state.notes.iter().filter(|note| **note != answer.session.label) {
-        let _ = writeln!(out, "  {note}");
+        let _ = writeln!(out, "  {}", plain(note));
     }
     out.push_str("\nGrades\n");
     for (name, value) in &answer.values {
@@ -170,29 +193,29 @@ fn explained(answer: &Answer, text: &str) -> String {
             Some(false) => "no ",
             None => "?  ",
         };
-        let _ = writeln!(out, "  {mark} {} {}{}", item.grader, item.id, evidence(item, text));
+        let _ = writeln!(out, "  {mark} {} {}{}", item.grader, plain(&item.id), evidence(item, text));
     }
     if !answer.citations.is_empty() {
         out.push_str("\nCitations\n");
     }
     for cited in &answer.citations {
         let far = cited.distance.map(|lines| format!(", {lines} lines off")).unwrap_or_default();
-        let _ =
-            writeln!(out, "  {:13} {}:{}{far}  {}", cited.bucket, cited.file, cited.locator, cited.reason);
+        let (file, reason) = (plain(&cited.file), plain(&cited.reason));
+        let _ = writeln!(out, "  {:13} {file}:{}{far}  {reason}", cited.bucket, plain(&cited.locator));
     }
     if let Some(judgement) = &answer.judgement {
         let quality = judgement.quality.map_or("unscored".to_owned(), |q| format!("{q:.4}"));
         let _ = writeln!(
             out,
             "\nJudge: {quality}{}",
-            judgement.why.as_ref().map(|w| format!(" ({w})")).unwrap_or_default()
+            judgement.why.as_ref().map(|w| format!(" ({})", plain(w))).unwrap_or_default()
         );
         for step in &judgement.steps {
             let quality = step.quality.map_or("unscored".to_owned(), |q| format!("{q:.4}"));
-            let _ = writeln!(out, "  {}: {quality}", step.name);
+            let _ = writeln!(out, "  {}: {quality}", plain(&step.name));
             for (name, (score, rationale)) in &step.scores {
                 let score = score.map_or("-".to_owned(), |s| format!("{s:.2}"));
-                let _ = writeln!(out, "    {name} {score}  {rationale}");
+                let _ = writeln!(out, "    {} {score}  {}", plain(name), plain(rationale));
             }
         }
     }
@@ -203,7 +226,7 @@ fn explained(answer: &Answer, text: &str) -> String {
 fn evidence(item: &Item, text: &str) -> String {
     let mut out = String::new();
     if !item.note.is_empty() {
-        let _ = write!(out, "  {}", item.note);
+        let _ = write!(out, "  {}", plain(&item.note));
     }
     let place = item
         .spans

@@ -10,10 +10,11 @@ use super::out::Out;
 use super::render;
 use crate::corpus::Corpora;
 use crate::diag::Diagnostic;
+use crate::event::Event;
 use crate::manifest::load;
 use crate::manifest::lock::Lock;
 use crate::manifest::project::{MARKS, Project};
-use crate::plan::compile::{Catalog, Request, compile};
+use crate::plan::compile::{Catalog, MIXED, Request, compile};
 use crate::plan::compiled::Compiled;
 use crate::plan::expand::Graph;
 use crate::plan::select::{select, with_needs};
@@ -58,7 +59,13 @@ pub(super) fn catalog() -> Catalog {
         graders.insert(def.name.to_owned(), metrics);
     }
     let of_answers = grade::answer::GRADERS.iter().map(|name| (*name).to_owned()).collect();
-    Catalog { graders, of_answers, engines: retrieve::names().iter().map(|n| (*n).to_owned()).collect() }
+    let costs = grade::metrics().iter().filter(|m| m.direction == grade::Direction::LowerBetter);
+    Catalog {
+        graders,
+        of_answers,
+        costs: costs.map(|m| m.name.to_owned()).collect(),
+        engines: retrieve::names().iter().map(|n| (*n).to_owned()).collect(),
+    }
 }
 
 fn layer_name(layer: grade::Layer) -> &'static str {
@@ -66,6 +73,7 @@ fn layer_name(layer: grade::Layer) -> &'static str {
         grade::Layer::Retrieval => "retrieval",
         grade::Layer::Fairness => "fairness",
         grade::Layer::Adoption => "adoption",
+        grade::Layer::Mixed => MIXED,
         grade::Layer::Custom => "custom",
     }
 }
@@ -201,7 +209,16 @@ pub(super) fn trusted(root: &Path, json: bool) -> Result<BTreeMap<PublicKey, Str
 pub(super) fn run_id(store: &Store, asked: &str) -> Result<String, CliError> {
     let runs = Journal::runs(store.root())?;
     if asked == "latest" {
-        return runs.last().cloned().ok_or_else(|| CliError::Usage("the store holds no run yet".to_owned()));
+        // Of a replay there is nothing to report.
+        let whole = |run: &&String| {
+            !matches!(Journal::beginning(store.root(), run), Some(Event::RunStarted { replay: true, .. }))
+        };
+        return runs
+            .iter()
+            .rev()
+            .find(whole)
+            .cloned()
+            .ok_or_else(|| CliError::Usage("the store holds no run yet".to_owned()));
     }
     let mut fitting = runs.iter().filter(|run| run.starts_with(asked));
     match (fitting.next(), fitting.next()) {

@@ -67,21 +67,27 @@ fn troubles(whole: &Value) -> String {
             continue;
         }
         let cell = &session["cell"];
-        let who = cell["arm"].as_str().unwrap_or("-");
-        let repo = cell["repo"].as_str().unwrap_or("-");
+        let of = |axis: &str| cell[axis].as_str();
+        let who = match (of("answer"), of("task"), of("repo")) {
+            (Some(answer), ..) => answer.to_owned(),
+            (None, Some(task), _) => format!("{} on {task}", of("arm").unwrap_or("-")),
+            (None, None, repo) => format!("{} on {}", of("arm").unwrap_or("-"), repo.unwrap_or("-")),
+        };
         let codes: Vec<&str> =
             session["codes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let state = session["state"].as_str().unwrap_or_default();
         let mut words: Vec<&str> = session["error"].as_str().into_iter().collect();
         words.extend(session["notes"].as_array().into_iter().flatten().filter_map(Value::as_str));
-        let line = format!("{who} on {repo}: {state} ({}): {}\n", codes.join(", "), words.join("; "));
+        let words = report::plain(&words.join("; "));
+        let line = format!("{}: {state} ({}): {words}\n", report::plain(&who), codes.join(", "));
         if told.insert(line.clone()) {
             text.push_str(&line);
         }
     }
     for failed in whole["run"]["failed"].as_array().into_iter().flatten() {
         let word = |key: &str| failed[key].as_str().unwrap_or_default();
-        text.extend(["failed: ", word("node"), ": ", word("message"), "\n"]);
+        let (node, message) = (report::plain(word("node")), report::plain(word("message")));
+        text.extend(["failed: ", &node, ": ", &message, "\n"]);
     }
     if text.is_empty() { text } else { format!("\nWhat went wrong\n{text}") }
 }

@@ -181,6 +181,7 @@ fn execute(
         stages,
         kinds: pipeline.stages.iter().map(|stage| stage.kind().to_owned()).collect(),
         arms: pipeline.arms.iter().map(|a| a.name.clone()).collect(),
+        replay: !asked.again.is_empty(),
         pid: std::process::id(),
         host: host(),
     };

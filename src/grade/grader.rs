@@ -108,7 +108,7 @@ static GRADERS: [GraderDef; 10] = [
     },
     GraderDef {
         name: "efficiency",
-        version: 2,
+        version: 3,
         parts: &[TRANSCRIPT],
         metrics: &[
             "efficiency",

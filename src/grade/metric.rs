@@ -12,6 +12,8 @@ pub enum Layer {
     Fairness,
     /// How much of the work the server did.
     Adoption,
+    /// Both at once, as another benchmark counts it: in no composite.
+    Mixed,
     /// Named by a user's own command.
     Custom,
 }
@@ -44,6 +46,17 @@ pub enum Pool {
     Scaled(&'static str, f64),
     /// (largest resident memory + size of all indexes) / 1000, both in MiB.
     Footprint,
+}
+
+impl Pool {
+    /// The column that it is made from, where that is one of questions.
+    #[must_use]
+    pub fn column(&self) -> Option<&'static str> {
+        match self {
+            Self::Mean(column) | Self::Percentile(column, _) => Some(column),
+            _ => None,
+        }
+    }
 }
 
 /// One metric.
@@ -145,7 +158,8 @@ static METRICS: [MetricDef; 46] = [
     answer("efficiency", "score"),
     answer("efficiency_billed", "score"),
     answer("step_avg_score", "score"),
-    answer("completeness", "score"),
+    // Checks of adoption count in it too.
+    MetricDef { layer: Layer::Mixed, ..answer("completeness", "score") },
     spent("tokens", "tokens"),
     spent("tokens_priced", "tokens"),
     spent("cost_usd", "USD"),

@@ -129,6 +129,10 @@ fn one(
         out.scored = node.record.part(part::SCORED).or(out.scored);
         out.recipes.push(node.record.recipe);
     }
+    // A judge's replies may be there although the answer was lost.
+    if artifact::is_lost(out.state.state, out.state.fault) {
+        out.values.values_mut().for_each(|value| *value = None);
+    }
     if let Some(node) = nodes.judged {
         out.judgement = get(store, node, part::JUDGEMENT)?;
     }
@@ -197,7 +201,8 @@ impl Change<'_> {
 /// ```
 ///
 /// `what` of a flip is `item` (found or not), `citation` (its bucket), `state`; null is an item that
-/// one of the runs doesn't have. `why` names the fields of the recipes that differ.
+/// one of the runs doesn't have. Where an item has another name than before (a check was given
+/// another value), `was` is the old one. `why` names the fields of the recipes that differ.
 ///
 /// # Errors
 /// When an artifact can't be read.
@@ -245,12 +250,19 @@ fn compare(
         let codes = |state: &SessionState| json!([state.state, state.codes]);
         flips.push(change.json("state", "state", codes(&before.state), codes(&after.state), &[]));
     }
-    let items = |answer: &Answer| -> BTreeMap<String, Option<bool>> {
-        answer.items.iter().map(|item| (format!("{} {}", item.grader, item.id), item.hit)).collect()
-    };
-    pairs(&items(before), &items(after), |name, a, b| {
-        flips.push(change.json("item", name, json!(a), json!(b), &why));
-    });
+    for (a, b) in paired(&before.items, &after.items) {
+        let hit = |item: Option<&Item>| item.and_then(|item| item.hit);
+        if hit(a) == hit(b) {
+            continue;
+        }
+        let name = |item: &Item| format!("{} {}", item.grader, item.id);
+        let Some(shown) = b.or(a) else { continue };
+        let mut flip = change.json("item", &name(shown), json!(hit(a)), json!(hit(b)), &why);
+        if let Some(was) = a.map(name).filter(|was| *was != name(shown)) {
+            flip["was"] = json!(was);
+        }
+        flips.push(flip);
+    }
     let citations = |answer: &Answer| -> BTreeMap<String, String> {
         answer.citations.iter().map(|c| (format!("{}:{}", c.file, c.locator), c.bucket.clone())).collect()
     };
@@ -267,6 +279,36 @@ fn compare(
         ));
     });
     Ok(())
+}
+
+/// Items of two gradings that are about the same: of the same name, else what stands in the same
+/// place of a grader and step, where as many came as went (a check that was given another value).
+fn paired<'a>(a: &'a [Item], b: &'a [Item]) -> Vec<(Option<&'a Item>, Option<&'a Item>)> {
+    let name = |item: &'a Item| (item.grader.as_str(), item.id.as_str());
+    let by_name = |items: &'a [Item]| -> BTreeMap<_, &'a Item> {
+        items.iter().map(|item| (name(item), item)).collect()
+    };
+    let (before, after) = (by_name(a), by_name(b));
+    let mut others: BTreeMap<_, [Vec<&Item>; 2]> = BTreeMap::new();
+    let mut out = Vec::new();
+    for (side, items, there) in [(0, a, &after), (1, b, &before)] {
+        for item in items {
+            match there.get(&name(item)) {
+                Some(same) if side == 1 => out.push((Some(*same), Some(item))),
+                Some(_) => {}
+                None => others.entry((&item.grader, item.step)).or_default()[side].push(item),
+            }
+        }
+    }
+    for [gone, come] in others.into_values() {
+        if gone.len() == come.len() {
+            out.extend(gone.into_iter().map(Some).zip(come.into_iter().map(Some)));
+        } else {
+            out.extend(gone.into_iter().map(|item| (Some(item), None)));
+            out.extend(come.into_iter().map(|item| (None, Some(item))));
+        }
+    }
+    out
 }
 
 /// Values under one name that are not equal.

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 pub use markdown::{MarkdownError, markdown};
 pub use rows::{RowCell, rows};
 pub use terminal::{Style, terminal};
+pub use text::plain;
 
 /// The report object as one line of JSON. With `stable` only what two honest
 /// executions share: `result` by [`crate::grade::stable`], and no `run`.

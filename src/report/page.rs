@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::answer::{Arm, listed, sentences};
 use super::text::{number, plain, quantity};
+use crate::grade::answer::SCENARIO;
+use crate::grade::summary::GROUPED;
 
 /// A report as titles, sentences, tables and lists.
 pub(super) struct Page {
@@ -129,8 +131,12 @@ impl Page {
             }
         };
         list("What could be wrong", wrong(result, &arms));
-        if let Some(t) = kinds(result, &arms, room) {
-            sections.push(Section { title: "By kind of question (hit@5)".to_owned(), body: Body::Table(t) });
+        for metric in GROUPED {
+            if let Some(t) = kinds(result, &arms, metric, room) {
+                let title = format!("By kind of question ({metric})");
+                sections.push(Section { title, body: Body::Table(t) });
+                break;
+            }
         }
         let mut list = |title: &str, key: &str| {
             let items: Vec<String> = texts(&result[key]).collect();
@@ -398,9 +404,16 @@ fn wrong(result: &Value, arms: &[Arm<'_>]) -> Vec<String> {
     out
 }
 
-/// Hit@5 by kind of question: arms as columns where they fit, else the best and the next.
-fn kinds(result: &Value, arms: &[Arm<'_>], room: usize) -> Option<Table> {
-    let kinds = result["breakdown"]["kind"].as_object().filter(|k| !k.is_empty())?;
+/// A metric by kind of question: arms as columns where they fit, else the best and the next; none
+/// where no kind has it, or one kind is all.
+fn kinds(result: &Value, arms: &[Arm<'_>], metric: &str, room: usize) -> Option<Table> {
+    let mut kinds = result["breakdown"]["kind"].as_object()?.clone();
+    let some = |entries: &Value| entries.as_array().into_iter().flatten().any(|e| e[metric].is_number());
+    let all = kinds.len();
+    kinds.retain(|_, entries| some(entries));
+    if kinds.is_empty() || all == 1 && result["breakdown"]["kind"].get(SCENARIO).is_some() {
+        return None;
+    }
     let names: Vec<String> = arms.iter().map(|a| a.name()).collect();
     let longest = kinds.keys().map(|k| k.chars().count()).max().unwrap_or(0);
     let wide: usize = longest + 8 + names.iter().map(|n| n.chars().count().max(6) + 2).sum::<usize>();
@@ -412,12 +425,12 @@ fn kinds(result: &Value, arms: &[Arm<'_>], room: usize) -> Option<Table> {
     if as_columns {
         head.extend(names.iter().map(|n| digits(n)));
     } else {
-        head.extend([words("best"), digits("hit@5"), words("next"), digits("hit@5")]);
+        head.extend([words("best"), digits(metric), words("next"), digits(metric)]);
     }
     let mut rows = Vec::new();
-    for (kind, entries) in kinds {
+    for (kind, entries) in &kinds {
         let scores: Vec<Option<f64>> =
-            arms.iter().map(|arm| of(entries, arm).and_then(|e| e["hit@5"].as_f64())).collect();
+            arms.iter().map(|arm| of(entries, arm).and_then(|e| e[metric].as_f64())).collect();
         let n = arms.iter().filter_map(|arm| of(entries, arm)?["n"].as_u64()).max().unwrap_or(0);
         let mut levels: Vec<f64> = scores.iter().copied().flatten().collect();
         levels.sort_by(|a, b| b.total_cmp(a));

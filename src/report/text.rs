@@ -5,7 +5,8 @@ const LONGEST: usize = 400;
 
 /// A text from outside on one line: control and direction-changing characters
 /// are taken out, because a server's words must not steer a terminal.
-pub(super) fn plain(text: &str) -> String {
+#[must_use]
+pub fn plain(text: &str) -> String {
     let steering = |c: char| {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

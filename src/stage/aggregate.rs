@@ -17,7 +17,7 @@ use crate::plan::key::{At, Kind, NoRecipe};
 use crate::store::PartContent;
 
 /// Version of the estimators; raised when a number changes for equal inputs.
-const ESTIMATORS: u32 = 1;
+const ESTIMATORS: u32 = 2;
 
 pub(super) struct Aggregate;
 
@@ -190,7 +190,12 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
             _ => {}
         }
     }
-    summary.cells.extend(cells.all.into_values());
+    for mut cell in cells.all.into_values() {
+        for row in cell.grades.iter_mut().flat_map(|grades| &mut grades.rows) {
+            row.forfeit();
+        }
+        summary.cells.push(cell);
+    }
     let result = summarise(&summary);
     Ok(Artifact::done(vec![(part::RESULT.to_owned(), PartContent::Bytes(crate::artifact::to_json(&result)))]))
 }
@@ -252,6 +257,7 @@ fn merge(have: &mut Grades, more: Grades) {
     }
     have.node.extend(more.node);
     have.samples.extend(more.samples);
+    have.why.extend(more.why);
 }
 
 /// Values of graders that are programs; those of a cell whose fault is the harness's are left out.
@@ -271,6 +277,7 @@ fn own_numbers(job: &Job, input: &Input, programs: &[GraderProgram]) -> Result<V
             arm: input.cell.get(axis::ARM).cloned(),
             replicate: replicate.clone(),
             value: *row.values.get(name)?,
+            why: grades.why.get(name).cloned(),
             measured: false,
         })
     };
@@ -294,6 +301,7 @@ fn numbers(job: &Job, input: &Input, name: &str, measured: bool) -> Result<Vec<C
             arm: arm.clone(),
             replicate: replicate.clone(),
             value: value.as_f64().filter(|v| v.is_finite()),
+            why: None,
             measured,
         })
         .collect())

@@ -216,6 +216,12 @@ impl Journal {
         fs::metadata(root.join("runs").join(run).join("journal.jsonl")).ok()?.modified().ok()
     }
 
+    /// How a run began; none where that can't be read.
+    #[must_use]
+    pub fn beginning(root: &Path, run: &str) -> Option<Event> {
+        began(&root.join("runs").join(run).join("journal.jsonl")).map(|line| line.event)
+    }
+
     /// Ids of all runs, oldest first.
     ///
     /// # Errors
@@ -234,7 +240,7 @@ impl Journal {
         // The stamp has seconds; within one second the journal's first line decides.
         let mut keyed: Vec<(i64, String)> = out
             .into_iter()
-            .map(|run| (began(&folder.join(&run).join("journal.jsonl")).unwrap_or(0), run))
+            .map(|run| (began(&folder.join(&run).join("journal.jsonl")).map_or(0, |line| line.at), run))
             .collect();
         keyed.sort();
         Ok(keyed.into_iter().map(|(_, run)| run).collect())
@@ -310,11 +316,11 @@ pub fn wished(root: &Path, run: &str) -> u8 {
 }
 
 /// Time of a journal's first line.
-fn began(path: &Path) -> Option<i64> {
+fn began(path: &Path) -> Option<Line> {
     let mut raw = Vec::new();
     let file = File::open(path).ok()?;
     BufReader::new(file.take(1 << 20)).read_until(b'\n', &mut raw).ok()?;
-    parse_line(raw.strip_suffix(b"\n")?).map(|line| line.at)
+    parse_line(raw.strip_suffix(b"\n")?)
 }
 
 fn parse_line(raw: &[u8]) -> Option<Line> {

@@ -29,6 +29,7 @@ pub(crate) fn catalog() -> Catalog {
             grader("checks", "fairness", &["keyword_coverage"]),
             grader("citations", "fairness", &["citation_grounding", "hallucination_rate"]),
             grader("gold", "fairness", &["gold_cited"]),
+            grader("whole", "mixed", &["completeness"]),
             grader("accuracy", "fairness", &["accuracy"]),
             grader("efficiency", "fairness", &["efficiency"]),
             grader("judge", "fairness", &["llm_quality"]),
@@ -39,6 +40,16 @@ pub(crate) fn catalog() -> Catalog {
         of_answers: ["checks", "citations", "gold", "accuracy", "efficiency", "adoption"]
             .map(str::to_owned)
             .into(),
+        costs: [
+            "latency_p50_ms",
+            "latency_p95_ms",
+            "latency_p95_s",
+            "calls",
+            "footprint",
+            "hallucination_rate",
+        ]
+        .map(str::to_owned)
+        .into(),
         engines: ["grep", "bm25", "symbols", "hybrid", "embed"].map(str::to_owned).to_vec(),
     }
 }

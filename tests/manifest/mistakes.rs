@@ -275,6 +275,36 @@ fn layers_do_not_mix() {
 }
 
 #[test]
+fn what_counts_both_layers_is_in_no_composite() {
+    let text = sound()
+        .replace(
+            "graders = [\"ranking\", \"latency\"]",
+            "graders = [\"ranking\", \"latency\", \"fair\", \"whole\"]",
+        )
+        .replace(
+            "[composite.quality]",
+            "[composite.fairness]\ncompleteness = 0.5\nkeyword_coverage = 0.5\n[composite.quality]",
+        );
+    let found = compile_text(&text, &[]).unwrap_err();
+    assert_eq!(found.iter().map(|d| d.code).collect::<Vec<_>>(), ["mixed-layers"]);
+    assert!(render::text(&found, false).contains("^^^^^^^^^^^^ "), "{}", render::text(&found, false));
+}
+
+#[test]
+fn a_composite_weighs_what_is_better_when_there_is_more_of_it() {
+    for (from, to) in [("1/(1+calls)", "calls"), ("mrr", "1/(1+mrr)")] {
+        let term = |metric: &str| {
+            format!("[composite.weighed]\n\"{metric}\" = 0.5\n\"hit@5\" = 0.5\n[composite.quality]")
+        };
+        let text = |metric: &str| sound().replace("[composite.quality]", &term(metric));
+        assert!(compile_text(&text(from), &[]).is_ok(), "{from}");
+        let found = compile_text(&text(to), &[]).unwrap_err();
+        assert_eq!(found.iter().map(|d| d.code).collect::<Vec<_>>(), ["wrong-direction"], "{to}");
+        assert!(found[0].help.as_deref().is_some_and(|help| help.contains(from)), "{:?}", found[0].help);
+    }
+}
+
+#[test]
 fn a_reference_of_a_broken_line_is_not_missed() {
     // The parameter's own line is broken; that `params.word` has no value is no second mistake.
     let text = sound().replace("word       = { default", "word       = default");

@@ -1,5 +1,7 @@
 //! What a session cost: tokens, money, time, against the ceilings of its task.
 
+use std::collections::BTreeSet;
+
 use crate::artifact::transcript::{Transcript, TurnEnd, Usage};
 use crate::manifest::pipeline::Profile;
 use crate::manifest::scenario::Scenario;
@@ -32,9 +34,20 @@ pub(super) fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
+/// Turns of the model in the main thread: the agent's own count, else its messages; none where
+/// neither is told.
+fn turns(transcript: &Transcript) -> Option<u64> {
+    let told = transcript.turns.iter().map(|turn: &TurnEnd| turn.calls);
+    told.sum::<Option<u64>>().filter(|_| !transcript.turns.is_empty()).or_else(|| {
+        let own = transcript.entries.iter().filter(|entry| !entry.sub_agent);
+        let messages: BTreeSet<&String> = own.filter_map(|entry| entry.message.as_ref()).collect();
+        (!messages.is_empty()).then_some(messages.len() as u64)
+    })
+}
+
 /// Columns and their values; none is unscored. What needs ceilings is left out for a question.
 ///
-/// Profile `rag-bench` counts uncached input and output as tokens, and turns as the agent does.
+/// Profile `rag-bench` counts uncached input and output as tokens.
 pub(super) fn columns(
     scenario: Option<&Scenario>,
     transcript: &Transcript,
@@ -55,18 +68,15 @@ pub(super) fn columns(
         out.push(("efficiency", efficiency(tokens)));
         out.push(("efficiency_billed", efficiency(usage.and_then(billed))));
     }
-    let by_agent = || transcript.turns.iter().map(|turn: &TurnEnd| turn.calls).sum::<Option<u64>>();
-    let (all, turns) = match profile {
-        Profile::RagBench => (usage.and_then(billed), by_agent()),
-        Profile::Default | Profile::Sense => {
-            (usage.and_then(Usage::total).map(as_f64), Some(transcript.turns_begun() as u64))
-        }
+    let all = match profile {
+        Profile::RagBench => usage.and_then(billed),
+        Profile::Default | Profile::Sense => usage.and_then(Usage::total).map(as_f64),
     };
     out.push(("tokens", all));
     out.push(("tokens_priced", tokens));
     out.push(("cost_usd", transcript.cost_usd));
     out.push(("wall_s", wall));
-    out.push(("turns", turns.map(as_f64)));
+    out.push(("turns", turns(transcript).map(as_f64)));
     out.push(("tool_calls", Some(as_f64(transcript.calls().count() as u64))));
     out
 }

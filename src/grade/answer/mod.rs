@@ -22,9 +22,7 @@ use serde_json::{Value, json};
 use super::citation::{Bucket, Citation, Finding, View, examine};
 use super::sense::citations::Checkout;
 use crate::artifact::transcript::Transcript;
-use crate::artifact::{
-    AnswerRow, CellState, CitationRow, GradeRow, Grades, Item, Recorded, SessionState, Timing,
-};
+use crate::artifact::{AnswerRow, CitationRow, GradeRow, Grades, Item, Recorded, SessionState, Timing};
 use crate::manifest::dataset::Question;
 use crate::manifest::pipeline::Profile;
 use crate::manifest::scenario::Scenario;
@@ -118,19 +116,12 @@ pub fn grade(names: &[&str], inputs: &Inputs<'_>, profile: Profile) -> Graded {
     } else {
         default(names, inputs, profile, &mut out, &mut values);
     }
-    // What never came to an answer has no score; where the fault is the treatment's, it counts 0.
-    let lost = matches!(inputs.cell.state, CellState::Error | CellState::Invalid);
-    if lost && inputs.cell.fault != Some(crate::artifact::Fault::Treatment) {
-        for value in values.values_mut() {
-            *value = None;
-        }
-    }
     let kind = if inputs.scenario.is_some() {
         SCENARIO.to_owned()
     } else {
         words(inputs.question.map(|q| json!(q.kind)))
     };
-    out.grades.rows.push(GradeRow {
+    let mut row = GradeRow {
         task: inputs.task.to_owned(),
         kind,
         difficulty: words(inputs.question.map(|q| json!(q.difficulty))),
@@ -139,7 +130,9 @@ pub fn grade(names: &[&str], inputs: &Inputs<'_>, profile: Profile) -> Graded {
         fault: inputs.cell.fault,
         values,
         rank,
-    });
+    };
+    row.forfeit();
+    out.grades.rows.push(row);
     out
 }
 

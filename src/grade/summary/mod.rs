@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::artifact::{CellState, Fault, Grades};
+use crate::artifact::{CellState, Fault, Grades, is_lost};
 use crate::manifest::dataset::Exposure;
 
 use super::grader::grader;
@@ -73,6 +73,8 @@ pub struct CustomNumber {
     pub replicate: Option<String>,
     /// The number; none: the command wrote null, or the node did not end.
     pub value: Option<f64>,
+    /// Why there is none, in the words of whoever should have given it.
+    pub why: Option<String>,
     /// Does the stage say that its numbers are measured?
     pub measured: bool,
 }
@@ -134,7 +136,7 @@ pub struct RepoFacts {
 ///            "dropped": N, "attrition": [{"code", "fault", "n"}], "floor": {COMPOSITE: X|null},
 ///            "identical": BOOL|null, "notes": [TEXT]}],
 ///  "cells": {totals}, "complete": BOOL,
-///  "breakdown": {"kind"|"difficulty"|"repo": {VALUE: [{"arm", "n", "hit@5", "symbol_hit@5", "mrr"}]}},
+///  "breakdown": {"kind"|"difficulty"|"repo": {VALUE: [{"arm", "n", METRIC of [`GROUPED`]: X|null}]}},
 ///  "ranked_by": COMPOSITE|null, "ranking": [{"arm", "rank", COMPOSITE}],
 ///  "repos": [...], "notes": [TEXT], "limits": [TEXT], "disclosure": [TEXT], "labels"?: [TEXT]}
 /// ```
@@ -176,7 +178,7 @@ pub fn summarise(input: &Summary) -> Value {
         "ranking": ranking(&entries, ranked_by),
         "repos": tell::repos(&input.design),
         "notes": tell::notes(&totals, &input.design),
-        "limits": tell::limits(input, &defs),
+        "limits": tell::limits(input, &defs, &arms),
         "disclosure": tell::disclosure(&input.design),
     });
     if !input.design.labels.is_empty() {
@@ -193,12 +195,21 @@ fn produced(input: &Summary) -> Vec<&'static MetricDef> {
     metrics().iter().filter(|m| named.contains(&m.name)).collect()
 }
 
-/// Whether a metric of answers says anything here: some row has it, or a composite weighs it.
+/// Whether a metric says anything here: some row has it, or a composite weighs it, or nobody
+/// knows because no session came to an end.
 fn applies(def: &MetricDef, arms: &[Arm<'_>], input: &Summary) -> bool {
-    let Pool::Mean(column) = def.pool else { return true };
-    def.layer == Layer::Retrieval
+    let (Pool::Mean(column) | Pool::Percentile(column, _)) = def.pool else { return true };
+    def.layer == Layer::Retrieval && !of_answers(arms)
         || arms.iter().flat_map(Arm::rows).any(|row| row.grade.values.contains_key(column))
         || input.composites.iter().flat_map(|c| &c.terms).any(|term| term.metric == def.name)
+}
+
+/// Whether answers of agents are among what was graded.
+fn of_answers(arms: &[Arm<'_>]) -> bool {
+    let of_answer = |name: &String| {
+        metrics().iter().any(|def| def.layer != Layer::Retrieval && def.pool.column() == Some(name))
+    };
+    arms.iter().flat_map(Arm::rows).any(|row| row.grade.values.keys().any(of_answer))
 }
 
 /// One arm of the result.
@@ -232,14 +243,13 @@ fn entry(arm: &Arm<'_>, input: &Summary, defs: &[&'static MetricDef], counts: Co
         "attrition": attrition(arm),
         "floor": floors,
         "identical": identical,
-        "notes": tell::arm_notes(arm, identical),
+        "notes": tell::arm_notes(arm, identical, &by_name),
     })
 }
 
 /// Is the cell left out of the numbers because the fault is not the treatment's?
 fn dropped(row: &Row<'_>) -> bool {
-    matches!(row.grade.state, CellState::Invalid | CellState::Error)
-        && row.grade.fault != Some(Fault::Treatment)
+    is_lost(row.grade.state, row.grade.fault)
 }
 
 /// How many cells ended how. `planned` = valid + invalid + error + missing.
@@ -307,7 +317,11 @@ fn attrition(arm: &Arm<'_>) -> Value {
     counts.into_iter().map(|((code, fault), n)| json!({ "code": code, "fault": fault, "n": n })).collect()
 }
 
-/// Hit@5, Symbol Hit@5 and MRR by kind, difficulty and repository.
+/// What is shown of groups of questions, the first that there is before the others.
+pub const GROUPED: [&str; 7] =
+    ["hit@5", "symbol_hit@5", "mrr", "accuracy", "llm_quality", "keyword_coverage", "citation_grounding"];
+
+/// The metrics of [`GROUPED`] by kind, difficulty and repository.
 fn breakdown(arms: &[Arm<'_>], defs: &[&'static MetricDef]) -> Value {
     type Field = fn(&Row<'_>) -> String;
     let fields: [(&str, Field); 3] = [
@@ -315,10 +329,7 @@ fn breakdown(arms: &[Arm<'_>], defs: &[&'static MetricDef]) -> Value {
         ("difficulty", |r| r.grade.difficulty.clone()),
         ("repo", |r| r.repo.to_owned()),
     ];
-    let shown: Vec<_> = ["hit@5", "symbol_hit@5", "mrr"]
-        .into_iter()
-        .filter_map(|name| defs.iter().find(|d| d.name == name))
-        .collect();
+    let shown: Vec<_> = GROUPED.into_iter().filter_map(|name| defs.iter().find(|d| d.name == name)).collect();
     let mut out = Map::new();
     for (name, field) in fields {
         let mut values: Vec<String> =
@@ -333,7 +344,8 @@ fn breakdown(arms: &[Arm<'_>], defs: &[&'static MetricDef]) -> Value {
                     let part = arm.only(|row| field(row) == *value);
                     let mut one = Map::new();
                     one.insert("arm".to_owned(), json!(arm.name));
-                    one.insert("n".to_owned(), json!(part.series(shown[0]).n));
+                    let series = shown.iter().map(|def| part.series(def));
+                    one.insert("n".to_owned(), json!(series.map(|s| s.n).max()));
                     for def in &shown {
                         one.insert(def.name.to_owned(), json!(part.series(def).value()));
                     }

@@ -14,6 +14,8 @@ use super::{Cell, CustomNumber, Summary};
 const FEWEST: usize = 5;
 /// Why a column has no number although its cells have it.
 const NO_CALL: &str = "no call succeeded";
+/// So many different reasons for missing values are kept.
+const MOST_WORDS: usize = 3;
 /// Level of descriptive intervals.
 const LEVEL: f64 = 0.95;
 
@@ -23,6 +25,8 @@ pub(super) struct Row<'a> {
     pub(super) repo: &'a str,
     pub(super) replicate: Option<&'a str>,
     pub(super) grade: &'a GradeRow,
+    /// Why columns have no value.
+    why: &'a BTreeMap<String, String>,
 }
 
 /// What is known of one arm.
@@ -53,6 +57,9 @@ pub(super) struct Series {
     pub(super) unscored: u64,
     /// Why there is no number.
     pub(super) why: Option<String>,
+    /// How many answers have no value although they count, and the words of whoever gave none.
+    pub(super) silent: u64,
+    pub(super) words: Vec<String>,
     interval: Option<stats::Interval>,
     per_protocol: Option<(Option<f64>, u64)>,
 }
@@ -154,6 +161,8 @@ impl<'a> Arm<'a> {
                 out.measured = of_metric.iter().any(|c| c.measured);
                 out.n = count(of_metric.iter().filter(|c| c.value.is_some()));
                 out.unscored = count(of_metric.iter().filter(|c| c.value.is_none()));
+                out.silent = out.unscored;
+                out.quote(of_metric.iter().filter(|c| c.value.is_none()).filter_map(|c| c.why.as_deref()));
                 for label in &self.replicates {
                     let mut values: Vec<f64> = of_metric
                         .iter()
@@ -206,6 +215,12 @@ impl<'a> Arm<'a> {
         out.n = count(by_question.keys());
         out.unscored =
             count(self.rows().filter(|r| r.grade.values.contains_key(column) && with_value(r).is_none()));
+        let silent = || {
+            let blank = |r: &Row<'_>| r.grade.values.contains_key(column) && with_value(r).is_none();
+            self.rows().filter(move |r| blank(r) && !super::dropped(r))
+        };
+        out.silent = count(silent());
+        out.quote(silent().filter_map(|r| r.why.get(column).map(String::as_str)));
         if is_mean {
             let means: Vec<f64> = by_question.values().filter_map(|v| stats::mean(v)).collect();
             // A t interval of a handful of values says nothing, and may leave the metric's range.
@@ -290,6 +305,8 @@ impl Series {
             of,
             unscored: 0,
             why: None,
+            silent: 0,
+            words: Vec::new(),
             interval: None,
             per_protocol: None,
         }
@@ -317,6 +334,12 @@ impl Series {
         self.interval = None;
         self.per_protocol = None;
         self
+    }
+
+    /// Keeps some of the words that say why there is no value.
+    fn quote<'w>(&mut self, words: impl Iterator<Item = &'w str>) {
+        let all: BTreeSet<&str> = words.collect();
+        self.words = all.into_iter().take(MOST_WORDS).map(str::to_owned).collect();
     }
 
     fn explain(mut self, why: &str) -> Self {
@@ -382,10 +405,11 @@ fn same(replicates: &[Option<f64>]) -> bool {
 }
 
 fn rows_of(cell: &Cell) -> impl Iterator<Item = Row<'_>> {
-    cell.grades.iter().flat_map(|g| &g.rows).map(|grade| Row {
+    cell.grades.iter().flat_map(|g| g.rows.iter().map(move |grade| (g, grade))).map(|(g, grade)| Row {
         repo: cell.repo.as_deref().unwrap_or_default(),
         replicate: cell.replicate.as_deref(),
         grade,
+        why: &g.why,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Sentences of a result: what could be wrong, what it does not show.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -8,11 +8,15 @@ use crate::artifact::SamplePair;
 use crate::grade::metric::{Layer, MetricDef};
 use crate::manifest::dataset::Exposure;
 
-use super::pool::Arm;
+use super::pool::{Arm, Series};
 use super::{Counts, Design, Summary, dropped};
 
 /// Remarks about one arm.
-pub(super) fn arm_notes(arm: &Arm<'_>, identical: Option<bool>) -> Vec<String> {
+pub(super) fn arm_notes(
+    arm: &Arm<'_>,
+    identical: Option<bool>,
+    series: &BTreeMap<String, Series>,
+) -> Vec<String> {
     let mut out = Vec::new();
     let replicates = arm.replicate_count();
     if identical == Some(true) {
@@ -24,12 +28,28 @@ pub(super) fn arm_notes(arm: &Arm<'_>, identical: Option<bool>) -> Vec<String> {
     if lost > 0 {
         out.push(format!("{lost} cells are dropped: the fault is not the server's"));
     }
+    out.extend(silent(series));
     out.extend(samples(arm));
     let mut seen = BTreeSet::new();
     for cell in &arm.cells {
         out.extend(cell.notes.iter().filter(|note| seen.insert(note.as_str())).cloned());
     }
     out
+}
+
+/// Metrics that some answers have no value of, with the words of whoever gave none; failed calls
+/// of retrieval are counted in a column of their own.
+fn silent(series: &BTreeMap<String, Series>) -> Vec<String> {
+    let mut alike: BTreeMap<(u64, u64, &[String]), Vec<&str>> = BTreeMap::new();
+    for (name, one) in series.iter().filter(|(_, one)| one.silent > 0 && one.layer != Layer::Retrieval) {
+        alike.entry((one.silent, one.silent + one.n, &one.words)).or_default().push(name);
+    }
+    let tell = |((silent, of, words), names): ((u64, u64, &[String]), Vec<&str>)| {
+        let why = if words.is_empty() { String::new() } else { format!(": {}", words.join("; ")) };
+        let of = if silent == of { format!("all {of}") } else { format!("{silent} of {of}") };
+        format!("{}: {of} have no value{why}", names.join(", "))
+    };
+    alike.into_iter().map(tell).collect()
 }
 
 /// Three pairs of question and first result, when an arm found nothing at all.
@@ -75,28 +95,45 @@ pub(super) fn notes(totals: &Counts, design: &Design) -> Vec<String> {
 }
 
 /// What the result does not show, made from the design.
-pub(super) fn limits(input: &Summary, defs: &[&'static MetricDef]) -> Vec<String> {
+pub(super) fn limits(input: &Summary, defs: &[&'static MetricDef], arms: &[Arm<'_>]) -> Vec<String> {
     let mut out = Vec::new();
     let design = &input.design;
-    let questions: u64 = design.repos.iter().map(|r| r.questions).sum();
-    let names: Vec<&str> = design.repos.iter().map(|r| r.name.as_str()).collect();
+    let answers = super::of_answers(arms);
+    let asked: BTreeSet<(&str, &str)> =
+        arms.iter().flat_map(Arm::rows).map(|row| (row.repo, row.grade.task.as_str())).collect();
+    // Answers that exist already say themselves what they are about.
+    let (tasks, names): (u64, BTreeSet<&str>) = if answers {
+        (asked.len() as u64, asked.iter().map(|(repo, _)| *repo).collect())
+    } else {
+        (
+            design.repos.iter().map(|r| r.questions).sum(),
+            design.repos.iter().map(|r| r.name.as_str()).collect(),
+        )
+    };
     if !names.is_empty() {
+        let what = if answers { ("task", "tasks") } else { ("question", "questions") };
         out.push(format!(
-            "other code: the numbers are of {questions} questions about {} ({})",
+            "other code: the numbers are of {} about {} ({})",
+            plural(usize::try_from(tasks).unwrap_or(usize::MAX), what.0, what.1),
             plural(names.len(), "repository", "repositories"),
-            names.join(", "),
+            names.into_iter().collect::<Vec<_>>().join(", "),
         ));
     }
-    if defs.iter().any(|d| d.layer == Layer::Retrieval && !d.measured) {
+    let retrieval = defs.iter().any(|d| d.layer == Layer::Retrieval && !d.measured);
+    if retrieval && !answers {
         out.push(
             "whether an agent answers better with the server: it was asked directly, without an agent"
                 .to_owned(),
         );
+    }
+    if arms.len() > 1 && (retrieval || answers) {
         out.push(
             "a winner: differences between arms are not tested here, and intervals are descriptive, \
              over questions as if drawn independently"
                 .to_owned(),
         );
+    }
+    if retrieval {
         out.push("differences by kind, difficulty or repository: these groups are exploratory".to_owned());
         out.push(
             "whether a whole answer was found: any one of a question's expected files counts as a hit"

@@ -33,7 +33,7 @@ fn grades(found: f64, ms: f64) -> Grades {
             .into_iter()
             .map(|(k, v)| (k.to_owned(), Some(v)))
             .collect(),
-        samples: Vec::new(),
+        ..Grades::default()
     }
 }
 

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use super::arms::Arms;
 use super::params::Params;
 use super::stages::Stages;
-use super::{Cx, Unknown, short};
+use super::{Cx, MIXED, Unknown, short};
 use crate::diag::{Diagnostic, Place, Severity, names, nearest};
 use crate::manifest::path::KeyPath;
 use crate::manifest::pipeline::MetricLayer;
@@ -113,6 +113,7 @@ pub(super) fn composites(
             if !produced.has(metric) {
                 unknown_metric(cx, produced, metric, &[], cx.key(&at), Severity::Error);
             }
+            direction(cx, produced, metric, inverse, cx.key(&at));
             if *weight <= 0.0 {
                 let message = format!("the weight of `{}` in `{name}` is {weight}", short(key));
                 cx.error(
@@ -190,10 +191,26 @@ fn term(key: &str) -> Option<(&str, bool)> {
     plain(metric).then_some((metric, true))
 }
 
+/// What is weighed must be better when there is more of it.
+fn direction(cx: &mut Cx<'_>, produced: &Produced, metric: &str, inverse: bool, place: Place) {
+    let catalog = &cx.request.catalog;
+    let is_cost = catalog.costs.contains(metric);
+    // Whether more of a user's own metric is better, nobody says.
+    let ours = catalog.graders.values().flatten().any(|(name, _)| name == metric);
+    if !ours || !produced.metrics.contains_key(metric) || is_cost == inverse {
+        return;
+    }
+    let (message, help) = if is_cost {
+        (format!("less `{metric}` is better, and this weighs more of it"), format!("write `1/(1+{metric})`"))
+    } else {
+        (format!("more `{metric}` is better, and this weighs less of it"), format!("write `{metric}`"))
+    };
+    cx.error("wrong-direction", message, place, help);
+}
+
 fn layers(cx: &mut Cx<'_>, produced: &Produced, name: &str, terms: &[Term], path: &KeyPath) {
     let layer = |term: &Term| produced.metrics.get(&term.metric).and_then(Option::as_deref);
     let of = |wanted: &str| terms.iter().find(|term| layer(term) == Some(wanted));
-    let (Some(first), Some(second)) = (of(APART[0]), of(APART[1])) else { return };
     let place = |term: &Term| {
         let key = cx
             .document
@@ -202,6 +219,15 @@ fn layers(cx: &mut Cx<'_>, produced: &Produced, name: &str, terms: &[Term], path
             .find(|key| super::metrics::term(key).is_some_and(|(m, _)| m == term.metric));
         cx.key(&path.key(key.unwrap_or(&term.metric)))
     };
+    if let Some(mixed) = of(MIXED) {
+        let message =
+            format!("`{}` counts fairness and adoption at once, so `{name}` would too", mixed.metric);
+        let help = "weigh a metric of one layer, such as `keyword_coverage`";
+        let error = Diagnostic::error("mixed-layers", message).at(place(mixed), "").help(help);
+        cx.found.push(error);
+        return;
+    }
+    let (Some(first), Some(second)) = (of(APART[0]), of(APART[1])) else { return };
     let message = format!("`{name}` mixes fairness and adoption");
     let error = Diagnostic::error("mixed-layers", message)
         .at(place(second), format!("adoption: `{}`", second.metric))

@@ -55,9 +55,14 @@ pub struct Catalog {
     pub graders: BTreeMap<String, Vec<(String, String)>>,
     /// Those of them that read what an agent said.
     pub of_answers: BTreeSet<String>,
+    /// Metrics of which less is better.
+    pub costs: BTreeSet<String>,
     /// Built-in engines.
     pub engines: Vec<String>,
 }
+
+/// Layer of a metric that counts fairness and adoption at once, as another benchmark does.
+pub const MIXED: &str = "mixed";
 
 /// A compiled pipeline and its warnings, or all that is wrong (warnings included).
 pub type Outcome = Result<(Compiled, Vec<Diagnostic>), Vec<Diagnostic>>;
