@@ -70,7 +70,10 @@ fn troubles(whole: &Value) -> String {
         let of = |axis: &str| cell[axis].as_str();
         let who = match (of("answer"), of("task"), of("repo")) {
             (Some(answer), ..) => answer.to_owned(),
-            (None, Some(task), _) => format!("{} on {task}", of("arm").unwrap_or("-")),
+            (None, Some(task), _) => {
+                let which = of("replicate").map(|r| format!(", replicate {r}")).unwrap_or_default();
+                format!("{} on {task}{which}", of("arm").unwrap_or("-"))
+            }
             (None, None, repo) => format!("{} on {}", of("arm").unwrap_or("-"), repo.unwrap_or("-")),
         };
         let codes: Vec<&str> =

@@ -115,9 +115,9 @@ impl Page {
         };
         table("Quality", quality(result, &arms));
         table("Cost", cost(&arms));
-        table("Answers", columns(&arms, &ANSWERS, |value| number(value, 3)));
-        table("What answers cost", columns(&arms, &SPENT, own_number));
-        table("Adoption", columns(&arms, &ADOPTION, own_number));
+        table("Answers", columns(&arms, &ANSWERS));
+        table("What answers cost", columns(&arms, &SPENT));
+        table("Adoption", columns(&arms, &ADOPTION));
         for own in own_metrics(&arms) {
             table("Own metrics", Some(own));
         }
@@ -265,7 +265,7 @@ fn cost(arms: &[Arm<'_>]) -> Option<Table> {
 }
 
 /// Those of some columns that any arm has.
-fn columns(arms: &[Arm<'_>], of: &[(&str, &str)], show: impl Fn(Option<f64>) -> String) -> Option<Table> {
+fn columns(arms: &[Arm<'_>], of: &[(&str, &str)]) -> Option<Table> {
     let shown: Vec<_> = of.iter().filter(|(metric, _)| has(arms, metric)).collect();
     if shown.is_empty() {
         return None;
@@ -273,10 +273,22 @@ fn columns(arms: &[Arm<'_>], of: &[(&str, &str)], show: impl Fn(Option<f64>) -> 
     let head =
         std::iter::once(words("arm")).chain(shown.iter().map(|(_, heading)| digits(heading))).collect();
     let row = |arm: &Arm<'_>| {
-        let values = shown.iter().map(|(metric, _)| field(show(arm.value(metric))));
+        let values =
+            shown.iter().map(|(metric, _)| field(in_unit(arm.value(metric), &arm.metric(metric)["unit"])));
         std::iter::once(field(arm.name())).chain(values).collect()
     };
     Some(Table { head, rows: arms.iter().map(row).collect() })
+}
+
+/// A number with the decimals that its unit deserves.
+fn in_unit(value: Option<f64>, unit: &Value) -> String {
+    let decimals = match unit.as_str() {
+        Some("tokens") => 0,
+        Some("turns" | "calls" | "s") => 1,
+        Some("USD") => 4,
+        _ => 3,
+    };
+    number(value, decimals)
 }
 
 /// A number of a user's own: a count is shown as one.

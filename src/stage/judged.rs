@@ -58,7 +58,9 @@ pub(super) fn read(job: &Job, input: &Input) -> Result<Artifact, Failure> {
         values: [("llm_quality".to_owned(), judgement.quality)].into(),
         ..GradeRow::default()
     };
-    let grades = Grades { rows: vec![row], ..Grades::default() };
+    let without = judgement.why.iter().filter(|_| judgement.quality.is_none());
+    let why = without.map(|words| ("llm_quality".to_owned(), words.clone())).collect();
+    let grades = Grades { rows: vec![row], why, ..Grades::default() };
     Ok(Artifact::done(vec![
         (part::JUDGEMENT.to_owned(), PartContent::Bytes(artifact::to_json(&judgement))),
         (part::GRADES.to_owned(), PartContent::Bytes(artifact::to_json(&grades))),

@@ -48,6 +48,11 @@ struct Written {
     items: Vec<WrittenItem>,
 }
 
+/// Item of a grader that failed as a whole.
+const FAILED: &str = "failed";
+/// Most characters of a reason that reports repeat.
+const LONGEST_REASON: usize = 200;
+
 /// One thing that it looked for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -136,7 +141,7 @@ impl Given {
     fn unscored(program: &GraderProgram, words: &str) -> Self {
         let failed = Item {
             grader: program.name.clone(),
-            id: "failed".to_owned(),
+            id: FAILED.to_owned(),
             note: words.chars().take(1_000).collect(),
             ..Item::default()
         };
@@ -144,6 +149,19 @@ impl Given {
             values: program.grader.metrics.keys().map(|name| (name.clone(), None)).collect(),
             items: vec![failed],
         }
+    }
+}
+
+impl Given {
+    /// Per metric without a value the first line of why.
+    fn reasons(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        self.values.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| {
+            let says = |item: &&Item| item.id == FAILED || item.id == format!("value {name}");
+            let item = self.items.iter().filter(|item| item.hit.is_none()).find(says);
+            let line = item.and_then(|item| item.note.lines().find(|line| !line.trim().is_empty()));
+            let words = line.unwrap_or("the grader gave none");
+            (name.clone(), words.chars().take(LONGEST_REASON).collect())
+        })
     }
 }
 
@@ -256,6 +274,7 @@ fn add(artifact: &mut Artifact, given: Given) -> Result<(), Failure> {
         let PartContent::Bytes(bytes) = content else { continue };
         if name == part::GRADES {
             let mut grades: Grades = artifact::from_json(bytes).map_err(broken)?;
+            grades.why.extend(given.reasons());
             for row in &mut grades.rows {
                 row.values.extend(given.values.iter().map(|(name, value)| (name.clone(), *value)));
             }

@@ -44,6 +44,43 @@ fn the_demonstration_runs_all_six_stages_from_an_empty_folder() {
     assert_eq!(&place.ok(&["report", "latest", "--json"]).json()["result"], result);
 }
 
+/// A judge's words of an answer that the harness lost are no score, and the report names the answer.
+#[test]
+fn a_lost_answer_has_no_score_by_anybody() {
+    let place = Place::new();
+    place.take_recording();
+    place.take("pipelines/demo.toml");
+    let refused = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"duration_ms":9,"num_turns":1,"result":"API Error: 529 \u001b[31moverloaded","session_id":"s","total_cost_usd":0,"usage":{"input_tokens":0,"output_tokens":0}}"#;
+    place.write("recordings/demo/grep-2.jsonl", &format!("{refused}\n"));
+    let said = place.go(&["run", "demo"]);
+    assert_eq!(said.code, 3, "{}\n{}", said.out, said.err);
+    assert!(said.out.contains("grep on sample-smoothing, replicate 2: error (api-error): "), "{}", said.out);
+    assert!(!said.out.contains('\u{1b}'), "{:?}", said.out);
+    let row = place.row("grep/sample-smoothing/2");
+    assert_eq!(row["fault"], "harness");
+    assert!(row["grades"].as_object().unwrap().values().all(Value::is_null), "{row}");
+    assert!(row["judgement"]["quality"].is_number(), "what the judge said is kept: {row}");
+    let result = place.ok(&["report", "latest", "--json"]).json()["result"].clone();
+    let metric = &result["arms"][0]["metrics"]["llm_quality"];
+    assert_eq!(metric["replicates"][1], Value::Null);
+    assert_eq!(metric["value"], place.row("grep/sample-smoothing/1")["grades"]["llm_quality"]);
+}
+
+/// A report of answers says what it is about, and nothing of questions to servers.
+#[test]
+fn a_report_of_answers_is_one() {
+    let place = Place::new();
+    let said = place.ok(&["run", "demo"]);
+    for absent in ["hit@1", "without an agent", "0 questions", "By kind", "p95"] {
+        assert!(!said.out.contains(absent), "{absent}: {}", said.out);
+    }
+    assert!(said.out.contains("the numbers are of 1 task about 1 repository (sample)"), "{}", said.out);
+    // A node that was made once more is no run to report.
+    let before = place.ok(&["report", "latest", "--json"]).json();
+    place.ok(&["replay", "summary", "demo", "--verify"]);
+    assert_eq!(place.ok(&["report", "latest", "--json"]).json(), before);
+}
+
 /// Where an item or a citation of an answer stands is where its words are.
 #[test]
 fn places_are_bytes_of_the_answer() {

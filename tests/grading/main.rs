@@ -68,6 +68,14 @@ impl Place {
         self.write(name, &text.replacen(old, new, 1));
     }
 
+    /// Copies the demonstration's recording and what it names.
+    pub(crate) fn take_recording(&self) {
+        self.take("recordings/demo.toml");
+        for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings/demo")).unwrap() {
+            self.take(&format!("recordings/demo/{}", entry.unwrap().file_name().to_str().unwrap()));
+        }
+    }
+
     /// Copies a file of this repository to the same path.
     pub(crate) fn take(&self, name: &str) {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);

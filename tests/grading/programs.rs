@@ -101,7 +101,18 @@ fn a_failure_of_any_kind_is_unscored_with_its_words() {
         let metric = &report["result"]["arms"][0]["metrics"]["tone"];
         assert_eq!(metric["value"], Value::Null, "{script}");
         assert_eq!(metric["unscored"], 2, "{script}");
+        // Who only looks at the screen sees it too, with the words.
+        let notes = report["result"]["arms"][0]["notes"].to_string();
+        assert!(notes.contains("tone: all 2 have no value: ") && notes.contains(expected), "{script}: {notes}");
     }
+}
+
+#[test]
+fn what_fails_for_some_answers_is_told_beside_the_mean_of_the_others() {
+    let script = r#"case "$(cat in/answer.json)" in *trimmed*) exit 3;; esac; echo '{"values": {"tone": 10}}' > grades.json"#;
+    let place = project(script);
+    let said = place.ok(&["run", "own", "--trust"]);
+    assert!(said.out.contains("tone: 1 of 2 have no value: "), "{}", said.out);
 }
 
 #[test]
