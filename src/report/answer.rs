@@ -37,8 +37,10 @@ impl<'a> Arm<'a> {
 pub(super) fn sentences(result: &Value) -> Vec<String> {
     let arms = Arm::ranked(result);
     let mut out = Vec::new();
-    for label in result["labels"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        out.push(format!("No agent was asked in this run. Its answers: {}.", plain(label)));
+    let labels: Vec<String> =
+        result["labels"].as_array().into_iter().flatten().filter_map(Value::as_str).map(plain).collect();
+    if !labels.is_empty() {
+        out.push(format!("No agent was asked in this run. Its answers: {}.", labels.join("; ")));
     }
     if let Some(by) = result["ranked_by"].as_str() {
         out.push(lead(&arms, by));

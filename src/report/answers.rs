@@ -405,9 +405,10 @@ fn results(a: &Value, b: &Value) -> (Vec<Value>, Vec<Value>) {
     let mut keys: Vec<&(String, String)> = before.keys().chain(after.keys()).collect();
     keys.sort();
     keys.dedup();
+    let known = |value: Option<&Value>| value.filter(|v| !v.is_null()).cloned();
     let arms = keys
         .into_iter()
-        .filter(|key| before.get(*key) != after.get(*key))
+        .filter(|key| known(before.get(*key)) != known(after.get(*key)))
         .map(|key| json!({ "arm": key.0, "metric": key.1, "before": before.get(key), "after": after.get(key) }))
         .collect();
     let order = |result: &Value| -> Vec<Value> {

@@ -287,7 +287,7 @@ fn what_counts_both_layers_is_in_no_composite() {
         );
     let found = compile_text(&text, &[]).unwrap_err();
     assert_eq!(found.iter().map(|d| d.code).collect::<Vec<_>>(), ["mixed-layers"]);
-    assert!(render::text(&found, false).contains("^^^^^^^^^^^^ "), "{}", render::text(&found, false));
+    assert!(render::text(&found, false).contains("^^^^^^^^^^^^\n"), "{}", render::text(&found, false));
 }
 
 #[test]

@@ -26,7 +26,8 @@ pub(super) fn arm_notes(
     }
     let lost = arm.rows().filter(dropped).count();
     if lost > 0 {
-        out.push(format!("{lost} cells are dropped: the fault is not the server's"));
+        let are = if lost == 1 { "cell is" } else { "cells are" };
+        out.push(format!("{lost} {are} dropped: the fault is not the server's"));
     }
     out.extend(silent(series));
     out.extend(samples(arm));
