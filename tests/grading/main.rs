@@ -71,7 +71,8 @@ impl Place {
     /// Copies the demonstration's recording and what it names.
     pub(crate) fn take_recording(&self) {
         self.take("recordings/demo.toml");
-        for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings/demo")).unwrap() {
+        for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings/demo")).unwrap()
+        {
             self.take(&format!("recordings/demo/{}", entry.unwrap().file_name().to_str().unwrap()));
         }
     }

@@ -103,7 +103,10 @@ fn a_failure_of_any_kind_is_unscored_with_its_words() {
         assert_eq!(metric["unscored"], 2, "{script}");
         // Who only looks at the screen sees it too, with the words.
         let notes = report["result"]["arms"][0]["notes"].to_string();
-        assert!(notes.contains("tone: all 2 have no value: ") && notes.contains(expected), "{script}: {notes}");
+        assert!(
+            notes.contains("tone: all 2 have no value: ") && notes.contains(expected),
+            "{script}: {notes}"
+        );
     }
 }
 

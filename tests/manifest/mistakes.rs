@@ -275,6 +275,14 @@ fn layers_do_not_mix() {
 }
 
 #[test]
+fn a_refused_parameter_is_the_only_mistake() {
+    let found = compiled(&root(), "regrade", &[("profile", "nope"), ("recordings", "recordings/demo.toml")])
+        .unwrap_err();
+    let codes: Vec<_> = found.iter().filter(|d| d.is_error()).map(|d| d.code).collect();
+    assert_eq!(codes, ["not-a-choice"], "{}", render::text(&found, false));
+}
+
+#[test]
 fn what_counts_both_layers_is_in_no_composite() {
     let text = sound()
         .replace(

@@ -39,9 +39,10 @@ pub(super) struct Produced {
 }
 
 impl Produced {
-    pub(super) fn of(cx: &Cx<'_>, stages: &Stages) -> Self {
+    pub(super) fn of(cx: &Cx<'_>, params: &Params, stages: &Stages) -> Self {
         let mut metrics = BTreeMap::new();
-        let mut open = stages.command_metrics.open || cx.document.excuses("metrics");
+        // What a stage with a refused parameter would make, nobody knows.
+        let mut open = stages.command_metrics.open || cx.document.excuses("metrics") || params.some_refused();
         let mut faulty = false;
         for name in cx.declared("stage") {
             let stage = KeyPath::of(&["stage", &name]);

@@ -103,7 +103,7 @@ fn build(cx: &mut Cx<'_>) -> Option<Compiled> {
     arms.add_recorded(cx, &answers);
     let (axes, data) = axes::read(cx, &params, data, &arms, &mut answers);
     let stages = stages::read(cx, &params, &axes, &arms);
-    let produced = metrics::Produced::of(cx, &stages);
+    let produced = metrics::Produced::of(cx, &params, &stages);
     let composites = metrics::composites(cx, &produced, &stages);
     let gates = metrics::gates(cx, &params, &arms, &produced, &stages);
     let exclude = exclude::read(cx, &params, &axes);

@@ -91,6 +91,12 @@ impl Params {
         out
     }
 
+    /// Whether a value that was given for this invocation was refused, so that what uses it can't
+    /// be judged.
+    pub(super) fn some_refused(&self) -> bool {
+        self.set.keys().any(|name| !self.values.contains_key(name))
+    }
+
     fn unknown_set(&self, cx: &mut Cx<'_>, name: &str, set: &Set) {
         let all = names(self.declared.iter().map(String::as_str), 24);
         let near = nearest(name, self.declared.iter().map(String::as_str));
