@@ -115,7 +115,7 @@ fn what_fails_for_some_answers_is_told_beside_the_mean_of_the_others() {
     let script = r#"case "$(cat in/answer.json)" in *trimmed*) exit 3;; esac; echo '{"values": {"tone": 10}}' > grades.json"#;
     let place = project(script);
     let said = place.ok(&["run", "own", "--trust"]);
-    assert!(said.out.contains("tone: 1 of 2 have no value: "), "{}", said.out);
+    assert!(said.out.contains("tone: 1 of 2 has no value: "), "{}", said.out);
 }
 
 #[test]

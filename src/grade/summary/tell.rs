@@ -47,8 +47,13 @@ fn silent(series: &BTreeMap<String, Series>) -> Vec<String> {
     }
     let tell = |((silent, of, words), names): ((u64, u64, &[String]), Vec<&str>)| {
         let why = if words.is_empty() { String::new() } else { format!(": {}", words.join("; ")) };
-        let of = if silent == of { format!("all {of}") } else { format!("{silent} of {of}") };
-        format!("{}: {of} have no value{why}", names.join(", "))
+        let which = match (silent, of) {
+            (1, 1) => "the only one has".to_owned(),
+            (silent, of) if silent == of => format!("all {of} have"),
+            (1, of) => format!("1 of {of} has"),
+            (silent, of) => format!("{silent} of {of} have"),
+        };
+        format!("{}: {which} no value{why}", names.join(", "))
     };
     alike.into_iter().map(tell).collect()
 }
