@@ -60,6 +60,41 @@ async fn a_confined_program_reads_and_writes_only_what_it_may() {
     }
 }
 
+/// A folder's rules are kept for the next command in it, not for another folder of that name.
+#[tokio::test]
+async fn commands_of_one_folder_are_confined_alike_also_when_it_is_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (work, outside) = (folder.path().join("work"), folder.path().join("out"));
+    std::fs::create_dir(&outside).unwrap();
+    let supervisors = supervisors();
+    let script = format!("echo x > {}/x; echo new > new && echo wrote", outside.display());
+    for round in 0..4 {
+        if round == 2 {
+            std::fs::rename(&work, folder.path().join("old")).unwrap();
+        }
+        let end = supervisors.run(order(folder.path(), &script), &CancellationToken::new()).await.unwrap();
+        assert!(end.code == Some(0) && said(folder.path()).contains("wrote"), "{round} {end:?}");
+        if !end.unconfined.contains(&"files".to_owned()) {
+            assert!(!outside.join("x").exists(), "{round}");
+        }
+    }
+    // What may be read more is no matter of the folder.
+    std::fs::write(outside.join("file"), "text").unwrap();
+    let read = format!("cat {}/file", outside.display());
+    let may = Confine { read: vec![outside], write: vec![work], network: false };
+    let more = Order { confine: may, ..order(folder.path(), &read) };
+    supervisors.run(more, &CancellationToken::new()).await.unwrap();
+    assert!(said(folder.path()).contains("text"));
+    supervisors.run(order(folder.path(), &read), &CancellationToken::new()).await.unwrap();
+    assert!(!said(folder.path()).contains("text") || end_is_free(&supervisors, folder.path()).await);
+}
+
+/// Whether this kernel confines nothing.
+async fn end_is_free(supervisors: &Supervisors, folder: &Path) -> bool {
+    let end = supervisors.run(order(folder, "true"), &CancellationToken::new()).await.unwrap();
+    end.unconfined.contains(&"files".to_owned())
+}
+
 #[tokio::test]
 async fn ends_are_told_apart_and_leftovers_are_ended() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,12 +6,13 @@
 //! and a child inherits those of its starter. What the kernel can't enforce is
 //! reported and stops nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 use nix::sched::{CloneFlags, unshare};
@@ -27,7 +28,7 @@ const LEVEL: ABI = ABI::V5;
 const SCOPES: ABI = ABI::V6;
 
 /// What a confined program may touch.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Confine {
     /// Files and folders that it may read and execute, beside the system's own.
@@ -49,11 +50,11 @@ pub struct ConfineReport {
 
 /// The system's own files that a program may use, opened once for many commands.
 #[derive(Debug)]
-pub(super) struct Ground(Vec<(PathFd, BitFlags<AccessFs>)>);
+struct Ground(Vec<(PathFd, BitFlags<AccessFs>)>);
 
 impl Ground {
     /// That of a program.
-    pub(super) fn open(program: &str) -> Self {
+    fn open(program: &str) -> Self {
         let all = AccessFs::from_all(LEVEL);
         let look = AccessFs::from_read(LEVEL);
         let devices = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
@@ -98,11 +99,58 @@ pub(super) fn leave_network(report: &mut ConfineReport) {
     }
 }
 
-/// Confines this thread and all that it starts from now on.
-///
-/// # Errors
-/// When the kernel refuses rules that it should know.
-pub(super) fn restrict(confine: &Confine, ground: &Ground) -> Result<ConfineReport, RulesetError> {
+/// The rules of commands; those of folders that serve many commands are made once.
+#[derive(Debug, Default)]
+pub(super) struct Fences {
+    grounds: HashMap<String, Ground>,
+    made: HashMap<(String, Confine), (RulesetCreated, Vec<Place>)>,
+}
+
+/// Device and inode of a path; none where nothing is.
+type Place = Option<(u64, u64)>;
+
+/// Most rules that are kept.
+const MOST_MADE: usize = 64;
+
+impl Fences {
+    /// The rules for a command of this program; kept for the next one unless its folders are its own.
+    ///
+    /// # Errors
+    /// When the kernel refuses rules that it should know, and when there are too many open files.
+    pub(super) fn rules(
+        &mut self,
+        program: &str,
+        confine: &Confine,
+        own: bool,
+    ) -> Result<RulesetCreated, String> {
+        let words = |e: RulesetError| format!("landlock: {e}");
+        let ground = self.grounds.entry(program.to_owned()).or_insert_with(|| Ground::open(program));
+        if own {
+            return made(confine, ground).map_err(words);
+        }
+        // Rules hold folders, not paths: where another folder lies now they are of no use. As long as
+        // they are kept, no other folder gets the inode.
+        let place = |path: &PathBuf| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+        let places: Vec<Place> = confine.read.iter().chain(&confine.write).map(place).collect();
+        let key = (program.to_owned(), confine.clone());
+        let known = self.made.get(&key).filter(|(_, then)| *then == places);
+        let rules = match known {
+            Some((rules, _)) => rules.try_clone(),
+            None => {
+                if self.made.len() >= MOST_MADE {
+                    self.made.clear();
+                }
+                let rules = made(confine, ground).map_err(words)?;
+                let copy = rules.try_clone();
+                self.made.insert(key, (rules, places));
+                copy
+            }
+        };
+        rules.map_err(|e| format!("landlock: {e}"))
+    }
+}
+
+fn made(confine: &Confine, ground: &Ground) -> Result<RulesetCreated, RulesetError> {
     let all = AccessFs::from_all(LEVEL);
     let look = AccessFs::from_read(LEVEL);
     let mut rules = Ruleset::default().handle_access(all)?.scope(Scope::from_all(SCOPES))?;
@@ -111,12 +159,19 @@ pub(super) fn restrict(confine: &Confine, ground: &Ground) -> Result<ConfineRepo
         rules = rules.handle_access(AccessNet::from_all(LEVEL))?;
     }
     let system = ground.0.iter().map(|(path, access)| Ok::<_, RulesetError>(PathBeneath::new(path, *access)));
-    let status = rules
+    rules
         .create()?
         .add_rules(system)?
         .add_rules(path_beneath_rules(&confine.read, look))?
-        .add_rules(path_beneath_rules(&confine.write, all))?
-        .restrict_self()?;
+        .add_rules(path_beneath_rules(&confine.write, all))
+}
+
+/// Confines this thread and all that it starts from now on.
+///
+/// # Errors
+/// When the kernel refuses.
+pub(super) fn restrict(rules: RulesetCreated) -> Result<ConfineReport, RulesetError> {
+    let status = rules.restrict_self()?;
     let mut report = ConfineReport::default();
     if status.ruleset == RulesetStatus::NotEnforced {
         report.unconfined.push("files".to_owned());

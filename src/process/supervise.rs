@@ -22,17 +22,17 @@ use std::io::{self, BufRead, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use landlock::RulesetCreated;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-use super::confine::{Confine, ConfineReport, Ground, leave_network, restrict};
+use super::confine::{Confine, ConfineReport, Fences, leave_network, restrict};
 use super::group::{ending_words, start};
 use super::{MARK, find_program, proc};
 use crate::fsio::{self, Durability};
@@ -180,7 +180,7 @@ pub fn supervise_main(network: bool) -> io::Result<()> {
         network_report: report,
         reaper,
         jobs: HashMap::new(),
-        grounds: HashMap::new(),
+        fences: Fences::default(),
         tell,
         gone: false,
         count: 0,
@@ -206,8 +206,7 @@ struct Supervisor {
     network_report: ConfineReport,
     reaper: bool,
     jobs: HashMap<u64, Job>,
-    /// Opened folders of the system, by program.
-    grounds: HashMap<String, Arc<Ground>>,
+    fences: Fences,
     tell: Sender<Message>,
     gone: bool,
     count: u64,
@@ -281,14 +280,12 @@ impl Supervisor {
             }
         }
         let program = order.argv.first().cloned().unwrap_or_default();
-        let ground = Arc::clone(
-            self.grounds.entry(program.clone()).or_insert_with(|| Arc::new(Ground::open(&program))),
-        );
+        let rules = self.fences.rules(&program, &order.confine, order.attempt.is_some());
         self.jobs.insert(id, job);
         let network = self.network_report.unconfined.clone();
         let tell = self.tell.clone();
         let run = move || {
-            let message = match spawn(&order, &mark, &ground) {
+            let message = match rules.and_then(|rules| spawn(&order, &mark, rules)) {
                 Ok((child, mut unconfined)) => {
                     let leader = i32::try_from(child.id()).unwrap_or(0);
                     let _ = tell.send(Message::Started(id, leader));
@@ -465,7 +462,7 @@ fn signal(leader: i32, signal: Signal) {
 }
 
 /// Confines this thread and starts the command from it; also what could not be enforced.
-fn spawn(order: &Order, mark: &str, ground: &Ground) -> Result<(Child, Vec<String>), String> {
+fn spawn(order: &Order, mark: &str, rules: RulesetCreated) -> Result<(Child, Vec<String>), String> {
     let name = order.argv.first().ok_or("the command is empty")?;
     let path = order.env.get("PATH").map_or("", String::as_str);
     let program = find_program(name, path, &order.cwd)
@@ -486,7 +483,7 @@ fn spawn(order: &Order, mark: &str, ground: &Ground) -> Result<(Child, Vec<Strin
         .stdin(Stdio::null())
         .stdout(said)
         .stderr(both);
-    let report = restrict(&order.confine, ground).map_err(|e| format!("landlock: {e}"))?;
+    let report = restrict(rules).map_err(|e| format!("landlock: {e}"))?;
     let child = start(|| command.spawn()).map_err(|e| format!("can't start `{name}`: {e}"))?;
     Ok((child, report.unconfined))
 }
