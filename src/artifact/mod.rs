@@ -274,6 +274,9 @@ pub struct Grades {
     /// Where no question of a session found anything: what was asked and what came first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<SamplePair>,
+    /// Remarks for the report: what could not be honoured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A question beside the first result that a server gave for it.

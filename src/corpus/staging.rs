@@ -38,6 +38,9 @@ pub(crate) enum Policy {
     Refuse,
     /// Leave the entry out and say so: repositories hold odd fixtures.
     Skip,
+    /// The same, but a link that leads out stays as one that leads nowhere, so that it can be told from
+    /// what isn't there.
+    Blunt,
 }
 
 /// A tree in a private folder, not yet published.
@@ -46,8 +49,7 @@ pub(crate) struct Staging {
     root: PathBuf,
     origin: String,
     nodes: BTreeMap<String, Node>,
-    /// Case-folded path to its spelling, and whether it is a folder.
-    folded: HashMap<String, (String, bool)>,
+    claims: Claims,
     bytes: u64,
     seen: usize,
     limits: Limits,
@@ -107,7 +109,7 @@ impl Staging {
             root,
             origin: origin.to_owned(),
             nodes: BTreeMap::new(),
-            folded: HashMap::new(),
+            claims: Claims::default(),
             bytes: 0,
             seen: 0,
             limits,
@@ -151,7 +153,7 @@ impl Staging {
 
     /// Takes in a file of `content`.
     pub(crate) fn file(&mut self, path: &str, exec: bool, content: &mut dyn Read) -> Result<(), CorpusError> {
-        if let Err(why) = self.claim(path, false) {
+        if let Err(why) = self.claims.claim(path, false) {
             return self.decline(why);
         }
         let full = self.root.join(path);
@@ -189,10 +191,10 @@ impl Staging {
 
     /// Takes in a link; where it leads is checked when all entries are known.
     pub(crate) fn link(&mut self, path: &str, target: &str) -> Result<(), CorpusError> {
-        if target.len() > 4096 || target.contains('\0') {
+        if !is_usable_target(target) {
             return self.decline(format!("link `{path}` has an unusable target"));
         }
-        if let Err(why) = self.claim(path, false) {
+        if let Err(why) = self.claims.claim(path, false) {
             return self.decline(why);
         }
         self.nodes.insert(path.to_owned(), Node::Link(target.to_owned()));
@@ -201,7 +203,7 @@ impl Staging {
 
     /// Checks a folder's path. It is made when something is put in it.
     pub(crate) fn folder(&mut self, path: &str) -> Result<(), CorpusError> {
-        match self.claim(path, true) {
+        match self.claims.claim(path, true) {
             Ok(()) => Ok(()),
             Err(why) => self.decline(why),
         }
@@ -215,7 +217,33 @@ impl Staging {
         }
     }
 
-    fn claim(&mut self, path: &str, folder: bool) -> Result<(), String> {
+    /// Settles links, top folder (dropped when `strip` and there is only one) and subfolder.
+    pub(crate) fn finish(mut self, strip: bool, subdir: Option<&str>) -> Result<Staged, CorpusError> {
+        let nodes = std::mem::take(&mut self.nodes);
+        let chosen = choose(nodes, &self.origin, self.policy, strip, subdir, &mut self.notes)?;
+        let root = if chosen.prefix.is_empty() { self.root.clone() } else { self.root.join(&chosen.prefix) };
+        // Files of the same folder that were not chosen can't occur: a prefix
+        // takes all below it. Links are made last, so that nothing was ever
+        // written through one.
+        for entry in &chosen.tree.entries {
+            if let Node::Link(target) = &entry.node {
+                tree::make_link(&root.join(&entry.path), target)?;
+            }
+        }
+        Ok(Staged { scratch: self.scratch, root, tree: chosen.tree, notes: self.notes.finish() })
+    }
+}
+
+/// Paths that were taken in: none twice, none below a file, none that differ from another only in case.
+#[derive(Default)]
+pub(crate) struct Claims {
+    /// Case-folded path to its spelling, and whether it is a folder.
+    folded: HashMap<String, (String, bool)>,
+}
+
+impl Claims {
+    /// Takes a path in, or says why it can't be.
+    pub(crate) fn claim(&mut self, path: &str, folder: bool) -> Result<(), String> {
         check_name(path)?;
         let mut ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).collect();
         ends.push(path.len());
@@ -239,22 +267,6 @@ impl Staging {
             self.folded.entry(prefix.to_lowercase()).or_insert_with(|| (prefix.to_owned(), is_folder));
         }
         Ok(())
-    }
-
-    /// Settles links, top folder (dropped when `strip` and there is only one) and subfolder.
-    pub(crate) fn finish(mut self, strip: bool, subdir: Option<&str>) -> Result<Staged, CorpusError> {
-        let nodes = std::mem::take(&mut self.nodes);
-        let chosen = choose(nodes, &self.origin, self.policy, strip, subdir, &mut self.notes)?;
-        let root = if chosen.prefix.is_empty() { self.root.clone() } else { self.root.join(&chosen.prefix) };
-        // Files of the same folder that were not chosen can't occur: a prefix
-        // takes all below it. Links are made last, so that nothing was ever
-        // written through one.
-        for entry in &chosen.tree.entries {
-            if let Node::Link(target) = &entry.node {
-                tree::make_link(&root.join(&entry.path), target)?;
-            }
-        }
-        Ok(Staged { scratch: self.scratch, root, tree: chosen.tree, notes: self.notes.finish() })
     }
 }
 
@@ -339,10 +351,30 @@ fn settle_links(
         if policy == Policy::Refuse {
             return Err(CorpusError::Refused { origin: origin.to_owned(), why });
         }
+        if policy == Policy::Blunt {
+            notes.push(format!("not followed: {why}"));
+            nodes.insert(path.clone(), Node::Link(blunt(path)));
+            continue;
+        }
         notes.push(format!("left out: {why}"));
         nodes.remove(path);
     }
     Ok(nodes)
+}
+
+/// Whether a link can be made that holds this text.
+pub(crate) fn is_usable_target(target: &str) -> bool {
+    !target.is_empty() && target.len() <= 4096 && !target.contains('\0')
+}
+
+/// The target of a link at `path` that leads nowhere: itself.
+fn blunt(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
+}
+
+/// Whether a link leads nowhere, as [`Policy::Blunt`] leaves those that led out.
+pub(crate) fn is_blunt(path: &str, target: &str) -> bool {
+    blunt(path) == target
 }
 
 /// Checks a path that comes from outside.

@@ -15,6 +15,8 @@ use crate::shipped;
 
 /// Keys of an answer that name files of the project.
 const FILES: [&str; 2] = ["transcript", "judgement"];
+/// What to do about a file that lies elsewhere.
+pub const INSIDE: &str = "paths in a recording are of files of the project, and no link leads out of it";
 /// Most missing files that are reported: each costs a look at its folder.
 const MOST_MISSING: usize = 50;
 
@@ -123,6 +125,13 @@ pub fn in_project(document: &Document, project: &Project) -> Vec<Diagnostic> {
         }
         for (at, file) in files(answer, &path) {
             if told < MOST_MISSING
+                && is_plain(file)
+                && let Some(error) = project.leads_out(file)
+            {
+                told += 1;
+                let place = document.value_place(&at);
+                found.push(Diagnostic::error("bad-path", error.to_string()).at(place, "").help(INSIDE));
+            } else if told < MOST_MISSING
                 && is_plain(file)
                 && !project.holds_file(file)
                 && shipped::get(file).is_none()

@@ -34,6 +34,7 @@ fn grades(found: f64, ms: f64) -> Grades {
             .map(|(k, v)| (k.to_owned(), Some(v)))
             .collect(),
         samples: Vec::new(),
+        notes: Vec::new(),
     }
 }
 
