@@ -239,6 +239,9 @@ pub(super) struct ImportSense {
     /// Folder to write the manifests into; answers go into the store
     #[arg(long, value_name = "DIR", default_value = "imported/sense")]
     pub(super) into: PathBuf,
+    /// Write over files that are there with other content [default: nothing is written then]
+    #[arg(long)]
+    pub(super) replace: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
@@ -251,6 +254,9 @@ pub(super) struct ImportStreams {
     /// Folder to write the recording into [default: imported/KIND]
     #[arg(long, value_name = "DIR")]
     pub(super) into: Option<PathBuf>,
+    /// Write over files that are there with other content [default: nothing is written then]
+    #[arg(long)]
+    pub(super) replace: bool,
     /// Arm of all answers [default: the kind]
     #[arg(long)]
     pub(super) arm: Option<String>,
@@ -315,6 +321,9 @@ pub(super) struct ImportRagBench {
     /// Folder to write into
     #[arg(long, value_name = "DIR", default_value = "imported/rag-bench")]
     pub(super) into: PathBuf,
+    /// Write over files that are there with other content [default: nothing is written then]
+    #[arg(long)]
+    pub(super) replace: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,

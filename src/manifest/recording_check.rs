@@ -10,6 +10,7 @@ use super::project::{Project, is_plain};
 use super::recording::Recording;
 use super::scenario_check::{missing, repos, unknown_repo};
 use super::source::{Document, shorten};
+use crate::artifact::PUBLISHED;
 use crate::diag::Diagnostic;
 use crate::shipped;
 
@@ -44,6 +45,7 @@ pub(super) fn check(recording: &Recording, document: &Document) -> Vec<Diagnosti
             }
         }
         source(id, answer, &path, document, &mut found);
+        facts(answer, &path, document, &mut found);
         for (at, file) in files(answer, &path) {
             if !file.is_empty() && !is_plain(file) {
                 let message = format!("`{}` doesn't stay inside the project", shorten(file));
@@ -85,6 +87,48 @@ fn files<'v>(answer: &'v Value, path: &KeyPath) -> Vec<(KeyPath, &'v str)> {
     let at = path.key("steps");
     let steps = steps.iter().enumerate().filter_map(|(nth, file)| Some((at.index(nth), file.as_str()?)));
     single.chain(steps).collect()
+}
+
+/// Facts that are read by name, whether a value is what they are read as, and that in words.
+const FACTS: [(&str, fn(&Value) -> bool, &str); 9] = [
+    ("commit", Value::is_string, "a text, the id of a commit"),
+    ("repo", Value::is_string, "a text, the repository's name as the harness wrote it"),
+    ("error", Value::is_string, "a text"),
+    ("watchdog_kind", Value::is_string, "a text"),
+    ("scenario", Value::is_string, "a text"),
+    ("wall_time_seconds", is_amount, "a number of seconds that is not below 0"),
+    ("server", is_server, "a server's name, or false for none"),
+    ("overhead", Value::is_object, "a table"),
+    (PUBLISHED, Value::is_object, "a table"),
+];
+
+fn is_amount(value: &Value) -> bool {
+    value.as_f64().is_some_and(|number| number.is_finite() && number >= 0.0)
+}
+
+fn is_server(value: &Value) -> bool {
+    value.is_string() || *value == Value::Bool(false)
+}
+
+/// What a fact is read as, in words, where its value is something else.
+#[must_use]
+pub fn misread(name: &str, value: &Value) -> Option<&'static str> {
+    if name.ends_with("exit_code") || name == "exit-code" {
+        return (!value.is_i64() && !value.is_u64()).then_some("a whole number");
+    }
+    FACTS.into_iter().find_map(|(known, is, words)| (known == name && !is(value)).then_some(words))
+}
+
+/// Whether the facts that are read by name can be.
+fn facts(answer: &Value, path: &KeyPath, document: &Document, found: &mut Vec<Diagnostic>) {
+    let at = path.key("facts");
+    for (name, value) in answer.get("facts").and_then(Value::as_object).into_iter().flatten() {
+        let Some(words) = misread(name, value) else { continue };
+        let place = document.value_place(&at.key(name));
+        let help = format!("write {words}, or leave it out");
+        let message = format!("the fact `{}` must be {words}", shorten(name));
+        found.push(Diagnostic::error("wrong-type", message).at(place, "").help(help));
+    }
 }
 
 /// Whether the answer lies in exactly one place.
