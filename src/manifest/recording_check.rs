@@ -10,7 +10,6 @@ use super::project::{Project, is_plain};
 use super::recording::Recording;
 use super::scenario_check::{missing, repos, unknown_repo};
 use super::source::{Document, shorten};
-use crate::artifact::PUBLISHED;
 use crate::diag::Diagnostic;
 use crate::shipped;
 
@@ -90,7 +89,7 @@ fn files<'v>(answer: &'v Value, path: &KeyPath) -> Vec<(KeyPath, &'v str)> {
 }
 
 /// Facts that are read by name, whether a value is what they are read as, and that in words.
-const FACTS: [(&str, fn(&Value) -> bool, &str); 9] = [
+const FACTS: [(&str, fn(&Value) -> bool, &str); 8] = [
     ("commit", Value::is_string, "a text, the id of a commit"),
     ("repo", Value::is_string, "a text, the repository's name as the harness wrote it"),
     ("error", Value::is_string, "a text"),
@@ -99,7 +98,6 @@ const FACTS: [(&str, fn(&Value) -> bool, &str); 9] = [
     ("wall_time_seconds", is_amount, "a number of seconds that is not below 0"),
     ("server", is_server, "a server's name, or false for none"),
     ("overhead", Value::is_object, "a table"),
-    (PUBLISHED, Value::is_object, "a table"),
 ];
 
 fn is_amount(value: &Value) -> bool {

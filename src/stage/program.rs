@@ -139,7 +139,7 @@ pub(super) async fn run(
                 if trouble.passing {
                     artifact.outcome = Outcome::Error;
                 }
-                Given::unscored(program, &placeless(job, &trouble.words))
+                Given::unscored(program, &placeless(job, &program.name, &trouble.words))
             }
         };
         add(&mut artifact, graded)?;
@@ -154,12 +154,14 @@ fn answer_of(job: &Job) -> Option<&Input> {
     })
 }
 
-/// Words without the place where the program ran: it says nothing, and is another one every time.
-fn placeless(job: &Job, words: &str) -> String {
+/// Words without the place where the program `name` ran: it says nothing, and is another one every time.
+fn placeless(job: &Job, name: &str, words: &str) -> String {
     let mut out = words.to_owned();
-    for place in [Some(job.scratch.clone()), job.scratch.canonicalize().ok()].into_iter().flatten() {
-        let place = place.display().to_string();
-        out = out.replace(&format!("{place}/"), "").replace(&place, ".");
+    for root in [Some(job.scratch.clone()), job.scratch.canonicalize().ok()].into_iter().flatten() {
+        for place in [root.join(WORK).join(name), root] {
+            let place = place.display().to_string();
+            out = out.replace(&format!("{place}/"), "").replace(&place, ".");
+        }
     }
     out
 }
