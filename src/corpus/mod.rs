@@ -354,10 +354,14 @@ fn policy(source: &Source) -> Policy {
 pub fn lacks(source: &Source) -> Option<String> {
     let Source::Cited { path, commit } = source else { return None };
     let name = source::last_name(path);
-    let Some(commit) = commit else { return Some(format!("the folder `{name}` holds no code that can be read")) };
+    let Some(commit) = commit else {
+        return Some(format!("the folder `{name}` holds no code that can be read"));
+    };
     match git::open(path).and_then(|repository| git::resolve_id(&repository, commit, path)) {
-        Ok(_) => Some(format!("commit {commit} of the repository `{name}` can't be read")),
-        Err(CorpusError::NoCommit { .. }) => Some(format!("commit {commit} isn't in the repository `{name}`")),
+        Ok(_) => None,
+        Err(CorpusError::NoCommit { .. }) => {
+            Some(format!("commit {commit} isn't in the repository `{name}`"))
+        }
         Err(_) => Some(format!("`{name}` can't be read as a git repository")),
     }
 }

@@ -392,7 +392,9 @@ impl World {
 
 /// The words for an input that a link leads out of the project.
 fn led_out(said: &str) -> String {
-    format!("input `{said}` is, or lies behind, a link that leads out of the project; copy it into the project")
+    format!(
+        "input `{said}` is, or lies behind, a link that leads out of the project; copy it into the project"
+    )
 }
 
 /// Regular files below a folder, relative to the project; the store and git's own files are left out.

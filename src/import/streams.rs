@@ -86,7 +86,9 @@ pub fn import(
     doc.comment("Imported sessions. Their transcripts are in the store, under these digests.");
     doc.pair("format", 1).pair("name", slug(&format!("{name}-sessions")));
     doc.pair("label", format!("imported sessions of {name}"));
-    for (id, files) in sessions(path, dialect) {
+    let mut found: Vec<_> = sessions(path, dialect).into_iter().collect();
+    found.sort_by(|(a, _), (b, _)| numbered(a).cmp(&numbered(b)));
+    for (id, files) in found {
         match one(&id, &files, dialect, names, &mut numbers, &mut doc) {
             Ok(()) => {
                 report.kept.push(Kept {
@@ -107,6 +109,12 @@ pub fn import(
     files.add("recording.toml", doc.text());
     files.write(into, replace)?;
     Ok(report)
+}
+
+/// An id in parts that put its last number into the order of numbers.
+fn numbered(id: &str) -> (&str, Option<u64>, &str) {
+    let words = id.trim_end_matches(|c: char| c.is_ascii_digit());
+    (words, id[words.len()..].parse().ok(), id)
 }
 
 /// Files of each session, by an id.

@@ -313,7 +313,8 @@ mod tests {
         for good in ["abcd", "0123456789abcdef0123456789abcdef01234567", "DEADBEEF"] {
             assert!(is_commit_id(good), "{good}");
         }
-        for bad in ["", "HEAD", "main", "abc", "v1.0", "abcd~1", "0123456789abcdef0123456789abcdef012345678"] {
+        for bad in ["", "HEAD", "main", "abc", "v1.0", "abcd~1", "0123456789abcdef0123456789abcdef012345678"]
+        {
             assert!(!is_commit_id(bad), "{bad}");
         }
     }

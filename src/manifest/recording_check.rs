@@ -88,8 +88,11 @@ fn files<'v>(answer: &'v Value, path: &KeyPath) -> Vec<(KeyPath, &'v str)> {
     single.chain(steps).collect()
 }
 
-/// Facts that are read by name, whether a value is what they are read as, and that in words.
-const FACTS: [(&str, fn(&Value) -> bool, &str); 8] = [
+/// Name of a fact, whether a value is what it is read as, and that in words.
+type Fact = (&'static str, fn(&Value) -> bool, &'static str);
+
+/// Facts that are read by name.
+const FACTS: [Fact; 8] = [
     ("commit", Value::is_string, "a text, the id of a commit"),
     ("repo", Value::is_string, "a text, the repository's name as the harness wrote it"),
     ("error", Value::is_string, "a text"),

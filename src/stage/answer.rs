@@ -185,8 +185,8 @@ pub(super) fn grade_recipe(
         // What can't be had is graded without.
         out.insert("corpus".to_owned(), json!(at.world.corpus(name)));
     }
-    let lacks = || corpus_name(at.pipeline, at.cell).and_then(|name| at.world.lacks(name));
-    if let Some(remark) = answer.and_then(|(_, answer)| answer.remark.as_deref()).or_else(lacks) {
+    let lacks = corpus_name(at.pipeline, at.cell).and_then(|name| at.world.lacks(name));
+    if let Some(remark) = lacks.or_else(|| answer?.1.remark.as_deref()) {
         out.insert(REMARK.to_owned(), json!(remark));
     }
     Ok(out)

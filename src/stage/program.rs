@@ -17,8 +17,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 use super::{Artifact, Failure, Input, Job, answer};
@@ -134,7 +134,12 @@ pub(super) async fn run(
     let (given, length) = given(job, input)?;
     for program in programs {
         let graded = match one(job, program, &given, length).await? {
-            Ok(graded) => graded,
+            Ok(mut graded) => {
+                for item in &mut graded.items {
+                    item.note = placeless(job, &program.name, &item.note);
+                }
+                graded
+            }
             Err(trouble) => {
                 if trouble.passing {
                     artifact.outcome = Outcome::Error;

@@ -17,11 +17,11 @@ fn atif(words: &str) -> String {
 #[test]
 fn answers_of_one_arm_and_task_are_replicates() {
     let place = Place::new();
-    for nth in 1..4 {
+    for nth in [1, 2, 10] {
         place.write(&format!("in/{nth}.json"), &atif(&format!("answer {nth}")));
     }
     let import = ["import", "atif", "in", "--arm", "a", "--task", "t", "--repo", "r", "--json"];
-    assert_eq!(place.ok(&import).json()["answers"], json!(["1", "2", "3"]));
+    assert_eq!(place.ok(&import).json()["answers"], json!(["1", "2", "10"]));
     place.ok(&["run", "regrade"]);
     let mut replicates: Vec<u64> = place.rows().iter().filter_map(|row| row["replicate"].as_u64()).collect();
     replicates.sort_unstable();

@@ -158,7 +158,11 @@ fn a_grader_may_not_take_a_name_that_is_taken() {
         place.edit("pipelines/own.toml", "tone = {", &format!("{name:?} = {{"));
         let said = place.go(&["check", "pipelines/own.toml"]);
         assert_eq!(said.code, 1);
-        assert!(said.err.contains("is no name of a metric") && said.err.contains("own.toml:"), "{}", said.err);
+        assert!(
+            said.err.contains("is no name of a metric") && said.err.contains("own.toml:"),
+            "{}",
+            said.err
+        );
     }
     let place = project("true");
     place.edit("pipelines/own.toml", "\"3s\"", "\"0s\"");

@@ -36,14 +36,12 @@ pub(super) fn rag_bench(
     out: &Out,
 ) -> Result<u8, CliError> {
     let cwd = context::cwd()?;
-    let report =
-        rag_bench::import_over(&cwd.join(&command.path), &cwd.join(&command.into), command.replace).map_err(
-            |error| match error {
-                ImportError::Write(error) => unwritten(error, &command.into),
-                ImportError::NoDataset(_) | ImportError::Repos(_) => CliError::Usage(error.to_string()),
-                ImportError::Invalid { .. } => CliError::Infrastructure(error.to_string()),
-            },
-        )?;
+    let report = rag_bench::import_over(&cwd.join(&command.path), &cwd.join(&command.into), command.replace)
+        .map_err(|error| match error {
+            ImportError::Write(error) => unwritten(error, &command.into),
+            ImportError::NoDataset(_) | ImportError::Repos(_) => CliError::Usage(error.to_string()),
+            ImportError::Invalid { .. } => CliError::Infrastructure(error.to_string()),
+        })?;
     if !report.kept.is_empty() {
         let store = Store::open(&context::store_dir(store, &cwd))?;
         publish::publish(&store, &cwd.join(&command.into), &report.kept)?;

@@ -76,8 +76,14 @@ pub(super) fn graders(cx: &mut Cx<'_>) {
         for (metric, bounds) in &grader.metrics {
             let at = path.key("metrics").key(metric);
             if !is_name(metric) {
-                let help = "write letters, digits, `_`, `@`, `.` and `-`, so that composites and gates can name it";
-                cx.error("bad-name", format!("`{}` is no name of a metric", short(metric)), cx.key(&at), help);
+                let help =
+                    "write letters, digits, `_`, `@`, `.` and `-`, so that composites and gates can name it";
+                cx.error(
+                    "bad-name",
+                    format!("`{}` is no name of a metric", short(metric)),
+                    cx.key(&at),
+                    help,
+                );
             }
             let taken = seen.insert(metric.clone(), name.clone());
             if metrics.contains(metric) || taken.is_some() {

@@ -293,6 +293,10 @@ impl Answers {
             let own = answer.facts.get(REPO).and_then(|name| name.as_str()).unwrap_or(&answer.repo);
             let Some(folder) = checkouts.as_ref().filter(|_| is_plain(own)).map(|folder| folder.join(own))
             else {
+                if answer.corpus.is_none() {
+                    // Nothing is looked up: how doesn't matter.
+                    answer.remark = None;
+                }
                 continue;
             };
             if !folder.is_dir() {
