@@ -8,7 +8,7 @@ use ignore::WalkBuilder;
 
 use super::error::CorpusError;
 use super::source::last_name;
-use super::staging::{self, Claims, Limits, Notes, Policy, Staging};
+use super::staging::{self, Limits, Notes, Policy, Staging};
 use super::stamps::Stamps;
 use crate::fsio;
 use crate::fsio::tree::{Node, Tree};
@@ -59,8 +59,7 @@ pub(crate) fn list(root: &Path, limits: Limits, lenient: bool) -> Result<Vec<Str
     }
     out.sort_unstable();
     if lenient {
-        let mut claims = Claims::default();
-        out.retain(|path| can_be_taken(&root.join(path), limits) && claims.claim(path, false).is_ok());
+        out.retain(|path| staging::check_name(path).is_ok() && can_be_taken(&root.join(path), limits));
     }
     Ok(out)
 }

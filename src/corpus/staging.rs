@@ -49,7 +49,8 @@ pub(crate) struct Staging {
     root: PathBuf,
     origin: String,
     nodes: BTreeMap<String, Node>,
-    claims: Claims,
+    /// Path, case-folded unless files of both spellings are taken, to its spelling and whether it is a folder.
+    folded: HashMap<String, (String, bool)>,
     bytes: u64,
     seen: usize,
     limits: Limits,
@@ -109,7 +110,7 @@ impl Staging {
             root,
             origin: origin.to_owned(),
             nodes: BTreeMap::new(),
-            claims: Claims::default(),
+            folded: HashMap::new(),
             bytes: 0,
             seen: 0,
             limits,
@@ -153,7 +154,7 @@ impl Staging {
 
     /// Takes in a file of `content`.
     pub(crate) fn file(&mut self, path: &str, exec: bool, content: &mut dyn Read) -> Result<(), CorpusError> {
-        if let Err(why) = self.claims.claim(path, false) {
+        if let Err(why) = self.claim(path, false) {
             return self.decline(why);
         }
         let full = self.root.join(path);
@@ -194,7 +195,7 @@ impl Staging {
         if !is_usable_target(target) {
             return self.decline(format!("link `{path}` has an unusable target"));
         }
-        if let Err(why) = self.claims.claim(path, false) {
+        if let Err(why) = self.claim(path, false) {
             return self.decline(why);
         }
         self.nodes.insert(path.to_owned(), Node::Link(target.to_owned()));
@@ -203,7 +204,7 @@ impl Staging {
 
     /// Checks a folder's path. It is made when something is put in it.
     pub(crate) fn folder(&mut self, path: &str) -> Result<(), CorpusError> {
-        match self.claims.claim(path, true) {
+        match self.claim(path, true) {
             Ok(()) => Ok(()),
             Err(why) => self.decline(why),
         }
@@ -232,25 +233,21 @@ impl Staging {
         }
         Ok(Staged { scratch: self.scratch, root, tree: chosen.tree, notes: self.notes.finish() })
     }
-}
 
-/// Paths that were taken in: none twice, none below a file, none that differ from another only in case.
-#[derive(Default)]
-pub(crate) struct Claims {
-    /// Case-folded path to its spelling, and whether it is a folder.
-    folded: HashMap<String, (String, bool)>,
-}
+    /// A citation means a file by its exact name; what a server searches must be the same on every machine.
+    fn fold(&self, path: &str) -> String {
+        if self.policy == Policy::Blunt { path.to_owned() } else { path.to_lowercase() }
+    }
 
-impl Claims {
     /// Takes a path in, or says why it can't be.
-    pub(crate) fn claim(&mut self, path: &str, folder: bool) -> Result<(), String> {
+    fn claim(&mut self, path: &str, folder: bool) -> Result<(), String> {
         check_name(path)?;
         let mut ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).collect();
         ends.push(path.len());
         // Nothing is entered before all of it is found good.
         for (nth, end) in ends.iter().enumerate() {
             let (prefix, leaf) = (&path[..*end], nth + 1 == ends.len());
-            let Some((spelling, is_folder)) = self.folded.get(&prefix.to_lowercase()) else { break };
+            let Some((spelling, is_folder)) = self.folded.get(&self.fold(prefix)) else { break };
             if spelling != prefix {
                 return Err(format!("`{path}` differs from `{spelling}` only in case"));
             }
@@ -264,7 +261,8 @@ impl Claims {
         for (nth, end) in ends.iter().enumerate() {
             let prefix = &path[..*end];
             let is_folder = folder || nth + 1 < ends.len();
-            self.folded.entry(prefix.to_lowercase()).or_insert_with(|| (prefix.to_owned(), is_folder));
+            let key = self.fold(prefix);
+            self.folded.entry(key).or_insert_with(|| (prefix.to_owned(), is_folder));
         }
         Ok(())
     }

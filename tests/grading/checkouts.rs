@@ -47,6 +47,7 @@ fn cited(row: &Value) -> Vec<(String, String, String)> {
 
 fn odd_entries(place: &Place) {
     place.write("checkouts/sample/src/a.py", "one\ntwo\nthree\n");
+    place.write("checkouts/sample/src/A.py", "one\n");
     place.write("secret.py", "a secret\n");
     let root = place.path("checkouts/sample");
     symlink("../../secret.py", root.join("out.py")).unwrap();
@@ -59,7 +60,7 @@ fn odd_entries(place: &Place) {
 
 #[test]
 fn odd_entries_of_a_checkout_are_passed_over() {
-    let words = "See src/a.py:2, out.py:1, round.py:1 and src/a.py:9.";
+    let words = "See src/a.py:2, out.py:1, round.py:1, src/a.py:9 and src/A.py:1.";
     let place = project(words, "");
     odd_entries(&place);
     place.ok(&RUN);
@@ -71,6 +72,7 @@ fn odd_entries_of_a_checkout_are_passed_over() {
     assert!(cited[1].2.contains("leads out of the code"), "{}", cited[1].2);
     assert_eq!(of(2), ("round.py", "unresolved"));
     assert_eq!(of(3), ("src/a.py", "hallucinated"));
+    assert_eq!(of(4), ("src/A.py", "grounded"), "names that differ in case only are two files");
     assert!(!row.to_string().contains("a secret"));
     // Nothing of it has changed: neither has the code.
     place.ok(&RUN);
