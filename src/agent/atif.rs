@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::draft::{Draft, Who, millis, words};
-use super::loose::{Content, Flag, List, Num, Opt, Text};
+use super::loose::{Content, Flag, List, Listed, Num, Opt, Text};
 use super::tools::Prefix;
 use super::{Dialect, Hints, ReadError, source};
 use crate::artifact::transcript::{Transcript, TurnEnd, Usage, What};
@@ -28,7 +28,7 @@ struct Document<'a> {
     #[serde(borrow)]
     agent: Opt<Agent<'a>>,
     #[serde(borrow)]
-    steps: List<Opt<Step<'a>>>,
+    steps: Listed<Opt<Step<'a>>>,
     final_metrics: Opt<FinalMetrics>,
     #[serde(borrow)]
     subagent_trajectories: List<Opt<Document<'a>>>,
@@ -162,6 +162,10 @@ pub(super) fn read(text: &str, hints: &Hints) -> Result<Transcript, ReadError> {
     let losses = source::each::<Document<'_>, ReadError>(text, |number, line, document| {
         if document.schema_version.get().is_some_and(|v| v.starts_with("ATIF-")) {
             any = true;
+            if matches!(document.steps, Listed::Other) {
+                let why = "its `steps` are no list";
+                return Err(ReadError::Malformed { line: number, dialect: Dialect::Atif, why });
+            }
             take(&mut draft, document);
             Ok(())
         } else {
@@ -236,8 +240,12 @@ fn sub_agent(draft: &mut Draft<'_>, document: Document<'_>, cost: &mut Option<f6
 }
 
 /// Steps of this session, not those that it took over from an earlier one.
-fn own(steps: List<Opt<Step<'_>>>) -> impl Iterator<Item = Step<'_>> {
-    steps.0.into_iter().filter_map(|step| step.0).filter(|step| !step.is_copied_context.0)
+fn own(steps: Listed<Opt<Step<'_>>>) -> impl Iterator<Item = Step<'_>> {
+    let steps = match steps {
+        Listed::List(steps) => steps,
+        Listed::Nothing | Listed::Other => Vec::new(),
+    };
+    steps.into_iter().filter_map(|step| step.0).filter(|step| !step.is_copied_context.0)
 }
 
 fn step(draft: &mut Draft<'_>, step: Step<'_>, thread: Option<&str>, cost: &mut Option<f64>) {

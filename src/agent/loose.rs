@@ -284,6 +284,43 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     }
 }
 
+/// A list, nothing, or something else that was there.
+#[derive(Debug, Default)]
+pub(super) enum Listed<T> {
+    #[default]
+    Nothing,
+    List(Vec<T>),
+    Other,
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Listed<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Lists<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Lists<T> {
+            type Value = Listed<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Listed<T>, A::Error> {
+                let mut all = Vec::new();
+                while let Some(one) = seq.next_element()? {
+                    all.push(one);
+                }
+                Ok(Listed::List(all))
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<Listed<T>, E> {
+                Ok(Listed::Nothing)
+            }
+
+            passes!(Listed::Other; text number flag map);
+        }
+        deserializer.deserialize_any(Lists(PhantomData))
+    }
+}
+
 /// Keys and values of an object, in their order.
 #[derive(Debug)]
 pub(super) struct Values<'a, T>(pub(super) Option<Vec<(Text<'a>, T)>>);

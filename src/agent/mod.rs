@@ -24,7 +24,7 @@ use crate::artifact::transcript::{Transcript, Usage};
 use loose::{Opt, Shape, Text};
 
 /// Version of all readers; raised when what they read from equal bytes changes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Longest stream that is read, in bytes.
 pub const MAX_BYTES: usize = 256 << 20;
 
@@ -57,6 +57,16 @@ pub enum ReadError {
         dialect: Dialect,
         /// Beginning of the first line.
         first: String,
+    },
+    /// A part of it that nothing can be read without is something else.
+    #[error("line {line} of a stream of {}: {why}", .dialect.name())]
+    Malformed {
+        /// From 1.
+        line: usize,
+        /// What it was taken for.
+        dialect: Dialect,
+        /// What is wrong.
+        why: &'static str,
     },
     /// Events of two agents in one stream.
     #[error("line {line} of a stream of {} is an event of {}: `{text}`", .dialect.name(), .other.name())]

@@ -277,6 +277,9 @@ pub struct Grades {
     /// Why a column has no value, in the words of whoever should have given it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub why: BTreeMap<String, String>,
+    /// Remarks for the report: what could not be honoured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A question beside the first result that a server gave for it.

@@ -180,6 +180,9 @@ fn explained(answer: &Answer, text: &str) -> String {
     for note in answer.state.notes.iter().filter(|note| **note != answer.session.label) {
         let _ = writeln!(out, "  {}", plain(note));
     }
+    for note in &answer.notes {
+        let _ = writeln!(out, "  {note}");
+    }
     out.push_str("\nGrades\n");
     for (name, value) in &answer.values {
         let _ = writeln!(out, "  {name:22} {}", value.map_or("unscored".to_owned(), |v| format!("{v:.4}")));

@@ -1,9 +1,11 @@
 //! What can be typed.
 
+mod import;
 mod store;
 
 use std::path::PathBuf;
 
+pub(super) use import::*;
 pub(super) use store::*;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -217,55 +219,6 @@ pub(super) struct DatasetsVerify {
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum ImportCommand {
-    /// Scenarios, rubrics, transcripts and judgements of the Sense benchmark
-    Sense(ImportSense),
-    /// Sessions of Claude Code: streams, JSON output, stored sessions
-    Claude(ImportStreams),
-    /// Sessions of Codex: streams and stored rollouts
-    Codex(ImportStreams),
-    /// Sessions of OpenCode: streams, exports, its storage
-    Opencode(ImportStreams),
-    /// Trajectories in the format ATIF
-    Atif(ImportStreams),
-    /// Repositories, questions, server configurations and results of the rag-bench family
-    RagBench(ImportRagBench),
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct ImportSense {
-    /// Folder of the benchmark, with `results` and `scenarios` in it
-    pub(super) path: PathBuf,
-    /// Folder to write the manifests into; answers go into the store
-    #[arg(long, value_name = "DIR", default_value = "imported/sense")]
-    pub(super) into: PathBuf,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct ImportStreams {
-    /// A session's file, or a folder of them
-    pub(super) path: PathBuf,
-    /// Folder to write the recording into [default: imported/KIND]
-    #[arg(long, value_name = "DIR")]
-    pub(super) into: Option<PathBuf>,
-    /// Arm of all answers [default: the kind]
-    #[arg(long)]
-    pub(super) arm: Option<String>,
-    /// Task of all answers, a scenario or question [default: each file's name]
-    #[arg(long)]
-    pub(super) task: Option<String>,
-    /// Repository that they are about [default: the folder that the agent worked in]
-    #[arg(long)]
-    pub(super) repo: Option<String>,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-#[derive(Debug, Subcommand)]
 pub(super) enum ExportCommand {
     /// A `scored.json` per answer, in the format of the Sense benchmark
     Sense(ExportSense),
@@ -303,18 +256,6 @@ pub(super) struct Explain {
     /// Run id, a prefix of one, or `latest`
     #[arg(long, default_value = "latest")]
     pub(super) run: String,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct ImportRagBench {
-    /// Folder of the benchmark, its folder `datasets`, or one of its result files
-    pub(super) path: PathBuf,
-    /// Folder to write into
-    #[arg(long, value_name = "DIR", default_value = "imported/rag-bench")]
-    pub(super) into: PathBuf,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,

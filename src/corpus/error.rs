@@ -70,6 +70,14 @@ pub enum CorpusError {
         /// Git's own words.
         said: String,
     },
+    /// A local repository lacks the commit.
+    #[error("commit {commit} isn't in the repository `{}`", path.display())]
+    NoCommit {
+        /// The repository.
+        path: PathBuf,
+        /// Id of the commit.
+        commit: String,
+    },
     /// A registry's client or git failed.
     #[error("{program} could not fetch {what}: {said}")]
     Client {

@@ -8,7 +8,7 @@ use ignore::WalkBuilder;
 
 use super::error::CorpusError;
 use super::source::last_name;
-use super::staging::{self, Notes, Policy, Staging};
+use super::staging::{self, Limits, Notes, Policy, Staging};
 use super::stamps::Stamps;
 use crate::fsio;
 use crate::fsio::tree::{Node, Tree};
@@ -18,7 +18,10 @@ use crate::fsio::tree::{Node, Tree};
 /// `.gitignore` files name. Rules of folders above, of the user and of
 /// `.git/info/exclude` don't count: the same folder is the same corpus on
 /// every machine.
-pub(crate) fn list(root: &Path, limit: usize) -> Result<Vec<String>, CorpusError> {
+///
+/// What can't be taken is refused, or with `lenient` passed over.
+pub(crate) fn list(root: &Path, limits: Limits, lenient: bool) -> Result<Vec<String>, CorpusError> {
+    let limit = limits.entries;
     let origin = format!("folder {}", last_name(root));
     let refused = |why: String| CorpusError::Refused { origin: origin.clone(), why };
     let walk = WalkBuilder::new(root)
@@ -33,13 +36,20 @@ pub(crate) fn list(root: &Path, limit: usize) -> Result<Vec<String>, CorpusError
         .build();
     let mut out = Vec::new();
     for entry in walk {
-        let entry = entry.map_err(|e| refused(e.to_string()))?;
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) if lenient && error.depth().is_some_and(|depth| depth > 0) => continue,
+            Err(error) => return Err(refused(error.to_string())),
+        };
         let kind = entry.file_type();
         if entry.depth() == 0 || !kind.is_some_and(|kind| kind.is_file() || kind.is_symlink()) {
             continue;
         }
         let inner = entry.path().strip_prefix(root).unwrap_or(entry.path());
         let Some(path) = inner.to_str() else {
+            if lenient {
+                continue;
+            }
             return Err(refused(format!("the name `{}` is not UTF-8", inner.display())));
         };
         if out.len() >= limit {
@@ -48,7 +58,20 @@ pub(crate) fn list(root: &Path, limit: usize) -> Result<Vec<String>, CorpusError
         out.push(path.to_owned());
     }
     out.sort_unstable();
+    if lenient {
+        out.retain(|path| staging::check_name(path).is_ok() && can_be_taken(&root.join(path), limits));
+    }
     Ok(out)
+}
+
+/// Whether a file can be read and is no larger than allowed, and a link's target is a text.
+fn can_be_taken(full: &Path, limits: Limits) -> bool {
+    let Ok(meta) = std::fs::symlink_metadata(full) else { return false };
+    if meta.file_type().is_symlink() {
+        return std::fs::read_link(full)
+            .is_ok_and(|target| target.to_str().is_some_and(staging::is_usable_target));
+    }
+    meta.is_file() && meta.len() <= limits.file && File::open(full).is_ok()
 }
 
 /// The folder's real path.
@@ -64,6 +87,7 @@ pub(crate) fn look(
     root: &Path,
     paths: &[String],
     subdir: Option<&str>,
+    policy: Policy,
     stamps: &mut Stamps,
 ) -> Result<Tree, CorpusError> {
     let origin = format!("folder {}", last_name(root));
@@ -79,7 +103,7 @@ pub(crate) fn look(
         }
     }
     let mut notes = Notes::default();
-    Ok(staging::choose(nodes, &origin, Policy::Refuse, false, subdir, &mut notes)?.tree)
+    Ok(staging::choose(nodes, &origin, policy, false, subdir, &mut notes)?.tree)
 }
 
 fn outside(path: &str, subdir: Option<&str>) -> bool {
@@ -136,8 +160,8 @@ mod tests {
         let cache = dir.path().join("stamps");
         let scan = || {
             let mut stamps = Stamps::load(&cache, &root);
-            let paths = list(&root, 100).unwrap();
-            let tree = look(&root, &paths, None, &mut stamps).unwrap();
+            let paths = list(&root, Limits::CORPUS, false).unwrap();
+            let tree = look(&root, &paths, None, Policy::Refuse, &mut stamps).unwrap();
             stamps.save();
             (tree.digest(), stamps.read())
         };
@@ -175,8 +199,8 @@ mod tests {
         ] {
             fsio::write_plain(&dir.path().join(path), text.as_bytes()).unwrap();
         }
-        let paths = list(dir.path(), 100).unwrap();
+        let paths = list(dir.path(), Limits::CORPUS, false).unwrap();
         assert_eq!(paths, [".github/ci.yml", ".gitignore", "src/a.py", "sub/.gitignore", "sub/keep.log"]);
-        assert!(list(dir.path(), 3).is_err());
+        assert!(list(dir.path(), Limits { entries: 3, ..Limits::CORPUS }, false).is_err());
     }
 }

@@ -34,6 +34,17 @@ pub(crate) fn resolve(repository: &Repository, commit: &str, name: &str) -> Resu
     Ok(commit.id().to_string())
 }
 
+/// The full hash of the commit whose id is, or begins with, `id`; no name of a branch or tag is looked at.
+pub(crate) fn resolve_id(repository: &Repository, id: &str, path: &Path) -> Result<String, CorpusError> {
+    match repository.find_commit_by_prefix(&id.to_ascii_lowercase()) {
+        Ok(commit) => Ok(commit.id().to_string()),
+        Err(error) if error.code() == git2::ErrorCode::NotFound => {
+            Err(CorpusError::NoCommit { path: path.to_owned(), commit: id.to_owned() })
+        }
+        Err(error) => Err(failed(&last_name(path))(error)),
+    }
+}
+
 /// Takes the files of a commit into `staging`; with `subdir` only what is in that folder.
 pub(crate) fn take(
     repository: &Repository,

@@ -201,11 +201,16 @@ impl Corpora {
                 let sha256 = sha256_of(path, "archive file")?;
                 Ok(key(json!({ "archive": sha256 })))
             }
-            Source::Folder(path) => {
+            Source::Cited { path, commit: Some(commit) } => {
+                let repository = git::open(path)?;
+                Ok(key(json!({ "cited": git::resolve_id(&repository, commit, path)? })))
+            }
+            Source::Folder(path) | Source::Cited { path, commit: None } => {
+                let policy = policy(source);
                 let root = folder::real(path)?;
-                let paths = folder::list(&root, self.limits.entries)?;
+                let paths = folder::list(&root, self.limits, policy != Policy::Refuse)?;
                 let mut stamps = self.cache.stamps(&root);
-                let tree = folder::look(&root, &paths, subdir, &mut stamps)?;
+                let tree = folder::look(&root, &paths, subdir, policy, &mut stamps)?;
                 if keep {
                     stamps.save();
                 }
@@ -226,10 +231,7 @@ impl Corpora {
     ) -> Result<Corpus, CorpusError> {
         let tmp = self.cache.tmp();
         let mut origin = source.describe();
-        let policy = match source {
-            Source::Git { .. } | Source::Checkout { .. } => Policy::Skip,
-            _ => Policy::Refuse,
-        };
+        let policy = policy(source);
         let mut staging = Staging::new(&tmp, &origin, policy, self.limits)?;
         let mut sha256 = None;
         let staged = match source {
@@ -239,9 +241,9 @@ impl Corpora {
                 }
                 staging.finish(false, subdir)?
             }
-            Source::Folder(path) => {
+            Source::Folder(path) | Source::Cited { path, commit: None } => {
                 let root = folder::real(path)?;
-                let paths = folder::list(&root, self.limits.entries)?;
+                let paths = folder::list(&root, self.limits, policy != Policy::Refuse)?;
                 folder::take(&root, &paths, subdir, &mut staging)?;
                 staging.finish(false, subdir)?
             }
@@ -249,6 +251,14 @@ impl Corpora {
                 let repository = git::open(path)?;
                 let name = source::last_name(path);
                 let commit = git::resolve(&repository, commit, &name)?;
+                origin = format!("local git repository {name} at {commit}");
+                git::take(&repository, &commit, subdir, &name, &mut staging)?;
+                staging.finish(false, None)?
+            }
+            Source::Cited { path, commit: Some(commit) } => {
+                let repository = git::open(path)?;
+                let commit = git::resolve_id(&repository, commit, path)?;
+                let name = source::last_name(path);
                 origin = format!("local git repository {name} at {commit}");
                 git::take(&repository, &commit, subdir, &name, &mut staging)?;
                 staging.finish(false, None)?
@@ -329,6 +339,33 @@ impl Corpora {
     }
 }
 
+/// What becomes of an entry that can't be taken.
+fn policy(source: &Source) -> Policy {
+    match source {
+        Source::Git { .. } | Source::Checkout { .. } => Policy::Skip,
+        Source::Cited { .. } => Policy::Blunt,
+        _ => Policy::Refuse,
+    }
+}
+
+/// Why the code that citations are to be held against can't be had, in words without a path of this
+/// machine; none for other sources, and when nothing is wrong.
+#[must_use]
+pub fn lacks(source: &Source) -> Option<String> {
+    let Source::Cited { path, commit } = source else { return None };
+    let name = source::last_name(path);
+    let Some(commit) = commit else {
+        return Some(format!("the folder `{name}` holds no code that can be read"));
+    };
+    match git::open(path).and_then(|repository| git::resolve_id(&repository, commit, path)) {
+        Ok(_) => None,
+        Err(CorpusError::NoCommit { .. }) => {
+            Some(format!("commit {commit} isn't in the repository `{name}`"))
+        }
+        Err(_) => Some(format!("`{name}` can't be read as a git repository")),
+    }
+}
+
 fn pin_of(source: &Source) -> Option<&str> {
     match source {
         Source::Archive { sha256, .. } => sha256.as_deref(),
@@ -347,7 +384,11 @@ fn check(source: &Source) -> Result<(), CorpusError> {
             let separator = if *registry == crate::manifest::server::Registry::Pypi { "==" } else { "@" };
             source::archive(*registry, &format!("{name}{separator}{version}"), sha256.as_deref())?;
         }
-        Source::Checkout { .. } | Source::Embedded(_) | Source::Folder(_) | Source::File(_) => {}
+        Source::Checkout { .. }
+        | Source::Cited { .. }
+        | Source::Embedded(_)
+        | Source::Folder(_)
+        | Source::File(_) => {}
     }
     Ok(())
 }

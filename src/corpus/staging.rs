@@ -38,6 +38,9 @@ pub(crate) enum Policy {
     Refuse,
     /// Leave the entry out and say so: repositories hold odd fixtures.
     Skip,
+    /// The same, but a link that leads out stays as one that leads nowhere, so that it can be told from
+    /// what isn't there.
+    Blunt,
 }
 
 /// A tree in a private folder, not yet published.
@@ -46,7 +49,7 @@ pub(crate) struct Staging {
     root: PathBuf,
     origin: String,
     nodes: BTreeMap<String, Node>,
-    /// Case-folded path to its spelling, and whether it is a folder.
+    /// Path, case-folded unless files of both spellings are taken, to its spelling and whether it is a folder.
     folded: HashMap<String, (String, bool)>,
     bytes: u64,
     seen: usize,
@@ -189,7 +192,7 @@ impl Staging {
 
     /// Takes in a link; where it leads is checked when all entries are known.
     pub(crate) fn link(&mut self, path: &str, target: &str) -> Result<(), CorpusError> {
-        if target.len() > 4096 || target.contains('\0') {
+        if !is_usable_target(target) {
             return self.decline(format!("link `{path}` has an unusable target"));
         }
         if let Err(why) = self.claim(path, false) {
@@ -215,32 +218,6 @@ impl Staging {
         }
     }
 
-    fn claim(&mut self, path: &str, folder: bool) -> Result<(), String> {
-        check_name(path)?;
-        let mut ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).collect();
-        ends.push(path.len());
-        // Nothing is entered before all of it is found good.
-        for (nth, end) in ends.iter().enumerate() {
-            let (prefix, leaf) = (&path[..*end], nth + 1 == ends.len());
-            let Some((spelling, is_folder)) = self.folded.get(&prefix.to_lowercase()) else { break };
-            if spelling != prefix {
-                return Err(format!("`{path}` differs from `{spelling}` only in case"));
-            }
-            if !leaf && !is_folder {
-                return Err(format!("`{path}` is inside `{prefix}`, which is no folder"));
-            }
-            if leaf && !(folder && *is_folder) {
-                return Err(format!("`{path}` occurs twice"));
-            }
-        }
-        for (nth, end) in ends.iter().enumerate() {
-            let prefix = &path[..*end];
-            let is_folder = folder || nth + 1 < ends.len();
-            self.folded.entry(prefix.to_lowercase()).or_insert_with(|| (prefix.to_owned(), is_folder));
-        }
-        Ok(())
-    }
-
     /// Settles links, top folder (dropped when `strip` and there is only one) and subfolder.
     pub(crate) fn finish(mut self, strip: bool, subdir: Option<&str>) -> Result<Staged, CorpusError> {
         let nodes = std::mem::take(&mut self.nodes);
@@ -255,6 +232,39 @@ impl Staging {
             }
         }
         Ok(Staged { scratch: self.scratch, root, tree: chosen.tree, notes: self.notes.finish() })
+    }
+
+    /// A citation means a file by its exact name; what a server searches must be the same on every machine.
+    fn fold(&self, path: &str) -> String {
+        if self.policy == Policy::Blunt { path.to_owned() } else { path.to_lowercase() }
+    }
+
+    /// Takes a path in, or says why it can't be.
+    fn claim(&mut self, path: &str, folder: bool) -> Result<(), String> {
+        check_name(path)?;
+        let mut ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).collect();
+        ends.push(path.len());
+        // Nothing is entered before all of it is found good.
+        for (nth, end) in ends.iter().enumerate() {
+            let (prefix, leaf) = (&path[..*end], nth + 1 == ends.len());
+            let Some((spelling, is_folder)) = self.folded.get(&self.fold(prefix)) else { break };
+            if spelling != prefix {
+                return Err(format!("`{path}` differs from `{spelling}` only in case"));
+            }
+            if !leaf && !is_folder {
+                return Err(format!("`{path}` is inside `{prefix}`, which is no folder"));
+            }
+            if leaf && !(folder && *is_folder) {
+                return Err(format!("`{path}` occurs twice"));
+            }
+        }
+        for (nth, end) in ends.iter().enumerate() {
+            let prefix = &path[..*end];
+            let is_folder = folder || nth + 1 < ends.len();
+            let key = self.fold(prefix);
+            self.folded.entry(key).or_insert_with(|| (prefix.to_owned(), is_folder));
+        }
+        Ok(())
     }
 }
 
@@ -339,10 +349,30 @@ fn settle_links(
         if policy == Policy::Refuse {
             return Err(CorpusError::Refused { origin: origin.to_owned(), why });
         }
+        if policy == Policy::Blunt {
+            notes.push(format!("not followed: {why}"));
+            nodes.insert(path.clone(), Node::Link(blunt(path)));
+            continue;
+        }
         notes.push(format!("left out: {why}"));
         nodes.remove(path);
     }
     Ok(nodes)
+}
+
+/// Whether a link can be made that holds this text.
+pub(crate) fn is_usable_target(target: &str) -> bool {
+    !target.is_empty() && target.len() <= 4096 && !target.contains('\0')
+}
+
+/// The target of a link at `path` that leads nowhere: itself.
+fn blunt(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
+}
+
+/// Whether a link leads nowhere, as [`Policy::Blunt`] leaves those that led out.
+pub(crate) fn is_blunt(path: &str, target: &str) -> bool {
+    blunt(path) == target
 }
 
 /// Checks a path that comes from outside.

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::EngineError;
 use super::memo::{self, Known, Memo, Other, Stat, Writer};
 use crate::clock::Clock;
-use crate::corpus::{Corpora, Corpus, Source};
+use crate::corpus::{self, Corpora, Corpus, Source};
 use crate::digest::Digest;
-use crate::fsio::tree;
+use crate::fsio::{self, tree};
 use crate::manifest::lock::Lock;
 use crate::plan::compiled::Compiled;
 use crate::plan::key;
@@ -44,6 +44,8 @@ struct Query {
 pub struct World {
     root: PathBuf,
     digests: BTreeMap<String, Digest>,
+    /// Why the code of a repository that answers are held against can't be had.
+    lacks: BTreeMap<String, String>,
     servers: Vec<Option<Value>>,
     /// Arms whose server's identity rests on its stated version only.
     pub unlocked: Vec<String>,
@@ -143,6 +145,10 @@ impl World {
         let memo = cache.and_then(|cache| Memo::read(&memo::path(cache, &pipeline.root, &pipeline.name)));
         let mut world = Self {
             root: pipeline.root.clone(),
+            lacks: wanted(pipeline)
+                .filter(|(name, ..)| !digests.contains_key(*name))
+                .filter_map(|(name, source, _)| Some((name.clone(), corpus::lacks(source)?)))
+                .collect(),
             digests,
             servers: Vec::new(),
             unlocked: Vec::new(),
@@ -178,7 +184,7 @@ impl World {
     /// the program that makes recipes of them; none where the program isn't known.
     pub(super) fn basis(&self, pipeline: &Compiled) -> Option<Digest> {
         let program = status(Path::new("/proc/self/exe"))?;
-        let facts = json!([self.digests, self.servers]).to_string();
+        let facts = json!([self.digests, self.servers, self.lacks]).to_string();
         let text = format!("{}\n{program:?}\n{}\n{facts}", pipeline.fingerprint(), self.root.display());
         Some(Digest::tagged("proofline memo 1", text.as_bytes()))
     }
@@ -332,6 +338,9 @@ impl World {
     /// The files of a pattern, and whether folders were walked for them.
     fn find(&self, pattern: &str) -> (Files, bool) {
         if tree::plain(pattern).is_ok() {
+            if !fsio::stays_inside(&self.root, pattern) {
+                return (Err(led_out(pattern)), false);
+            }
             let kind = std::fs::metadata(self.root.join(pattern)).map(|meta| (meta.is_file(), meta.is_dir()));
             match kind {
                 Ok((true, _)) => {
@@ -360,6 +369,9 @@ impl World {
         if !base.is_dir() {
             return nothing();
         }
+        if !fsio::stays_inside(&self.root, &start) {
+            return Err(led_out(said));
+        }
         let mut out = Vec::new();
         for path in walk(&base, &start) {
             if matcher.is_match(&path) {
@@ -376,6 +388,13 @@ impl World {
         out.sort();
         Ok(Arc::new(out))
     }
+}
+
+/// The words for an input that a link leads out of the project.
+fn led_out(said: &str) -> String {
+    format!(
+        "input `{said}` is, or lies behind, a link that leads out of the project; copy it into the project"
+    )
 }
 
 /// Regular files below a folder, relative to the project; the store and git's own files are left out.
@@ -403,6 +422,10 @@ fn walk(base: &Path, prefix: &str) -> Vec<String> {
 impl key::World for World {
     fn corpus(&self, repo: &str) -> Option<Digest> {
         self.digests.get(repo).copied()
+    }
+
+    fn lacks(&self, repo: &str) -> Option<&str> {
+        self.lacks.get(repo).map(String::as_str)
     }
 
     fn server(&self, arm: usize) -> Option<&Value> {

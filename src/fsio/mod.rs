@@ -4,6 +4,7 @@
 //! path.
 
 mod bytelock;
+mod inside;
 pub mod links;
 pub mod slot;
 pub mod tree;
@@ -13,6 +14,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 pub use bytelock::ByteLocks;
+pub use inside::{open_inside, read_inside, stays_inside};
 
 /// An I/O failure and where it happened.
 #[derive(Debug, thiserror::Error)]

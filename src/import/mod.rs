@@ -4,6 +4,7 @@ mod fields;
 pub mod rag_bench;
 pub mod sense;
 pub mod streams;
+pub mod writing;
 pub mod yaml;
 
 use std::path::PathBuf;
@@ -48,6 +49,18 @@ impl Content {
             Self::Files(files) => joined(files, most),
             Self::Bytes(bytes) => Ok(bytes.clone()),
         }
+    }
+}
+
+/// What is wrong with a recording that an import made, before it is written.
+///
+/// # Errors
+/// The first thing, in words.
+fn check_recording(text: &str) -> Result<(), String> {
+    let loaded = crate::manifest::load::recording("recording.toml", text.as_bytes());
+    match loaded.diagnostics.into_iter().find(crate::diag::Diagnostic::is_error) {
+        Some(wrong) => Err(wrong.message),
+        None => Ok(()),
     }
 }
 

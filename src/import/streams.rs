@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::writing::{Files, WriteError};
 use super::{Content, Kept, slug};
 use crate::agent;
 use crate::artifact::transcript::Dialect;
 use crate::digest::Digest;
-use crate::fsio::{self, Durability, FsError};
 use crate::manifest::write::Doc;
 
 /// Largest transcript, in bytes.
@@ -41,32 +41,55 @@ pub struct Report {
 /// Why nothing was imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// Reading or writing failed.
-    #[error("{}", .0.explain())]
-    Fs(#[from] FsError),
+    /// It could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
     /// There is no such session.
-    #[error("`{}` holds no session of {what}: files whose names end in .json or .jsonl are looked at", .path.display())]
+    #[error("`{}` holds no session of {what}: files whose names end in .json or .jsonl are looked at{}", .path.display(), tried(.problems))]
     Nothing {
         /// Where it was looked for.
         path: PathBuf,
         /// The agent.
         what: &'static str,
+        /// What was found instead.
+        problems: Vec<String>,
     },
+    /// What would be written does not read back: a fault of the importer.
+    #[error("the recording that was made is not valid: {0}")]
+    Invalid(String),
 }
 
-/// Imports the sessions of an agent below `path` into `into/recording.toml`.
+/// What became of the files that were looked at.
+fn tried(problems: &[String]) -> String {
+    match problems {
+        [] => ", and there are none".to_owned(),
+        [only] => format!("; of the one that was found: {only}"),
+        [first, ..] => format!(", and none of {} is one; the first: {first}", problems.len()),
+    }
+}
+
+/// Imports the sessions of an agent below `path` into `into/recording.toml`; one that is there with
+/// other content is overwritten only with `replace`.
 ///
 /// # Errors
-/// When there are none, or writing fails.
-pub fn import(path: &Path, dialect: Dialect, names: &Names, into: &Path) -> Result<Report, ImportError> {
+/// When there are none, or it can't be written.
+pub fn import(
+    path: &Path,
+    dialect: Dialect,
+    names: &Names,
+    (into, replace): (&Path, bool),
+) -> Result<Report, ImportError> {
     let mut report = Report::default();
+    let mut numbers = BTreeMap::new();
     let mut doc = Doc::with_schema("../../schemas/recording.json");
     let name = dialect.name();
     doc.comment("Imported sessions. Their transcripts are in the store, under these digests.");
     doc.pair("format", 1).pair("name", slug(&format!("{name}-sessions")));
     doc.pair("label", format!("imported sessions of {name}"));
-    for (id, files) in sessions(path, dialect) {
-        match one(&id, &files, dialect, names, &mut doc) {
+    let mut found: Vec<_> = sessions(path, dialect).into_iter().collect();
+    found.sort_by(|(a, _), (b, _)| numbered(a).cmp(&numbered(b)));
+    for (id, files) in found {
+        match one(&id, &files, dialect, names, &mut numbers, &mut doc) {
             Ok(()) => {
                 report.kept.push(Kept {
                     id,
@@ -78,11 +101,20 @@ pub fn import(path: &Path, dialect: Dialect, names: &Names, into: &Path) -> Resu
             Err(problem) => report.problems.push(format!("{id}: {problem}")),
         }
     }
-    if report.kept.is_empty() && report.problems.is_empty() {
-        return Err(ImportError::Nothing { path: path.to_owned(), what: name });
+    if report.kept.is_empty() {
+        return Err(ImportError::Nothing { path: path.to_owned(), what: name, problems: report.problems });
     }
-    fsio::write_atomic(&into.join("recording.toml"), doc.text().as_bytes(), Durability::Synced)?;
+    super::check_recording(doc.text()).map_err(ImportError::Invalid)?;
+    let mut files = Files::default();
+    files.add("recording.toml", doc.text());
+    files.write(into, replace)?;
     Ok(report)
+}
+
+/// An id in parts that put its last number into the order of numbers.
+fn numbered(id: &str) -> (&str, Option<u64>, &str) {
+    let words = id.trim_end_matches(|c: char| c.is_ascii_digit());
+    (words, id[words.len()..].parse().ok(), id)
 }
 
 /// Files of each session, by an id.
@@ -148,7 +180,15 @@ fn find(path: &Path, depth: usize, out: &mut Vec<PathBuf>) {
     }
 }
 
-fn one(id: &str, files: &[PathBuf], dialect: Dialect, names: &Names, doc: &mut Doc) -> Result<(), String> {
+/// Adds the answer of a session; `numbers` counts those of an arm and task.
+fn one(
+    id: &str,
+    files: &[PathBuf],
+    dialect: Dialect,
+    names: &Names,
+    numbers: &mut BTreeMap<[String; 3], u32>,
+    doc: &mut Doc,
+) -> Result<(), String> {
     let bytes = super::joined(files, LARGEST)?;
     let transcript = agent::read(dialect, &bytes).map_err(|error| error.to_string())?;
     let arm = names.arm.clone().unwrap_or_else(|| dialect.name().to_owned());
@@ -157,8 +197,16 @@ fn one(id: &str, files: &[PathBuf], dialect: Dialect, names: &Names, doc: &mut D
     let folder =
         cwd.as_deref().and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next()).map(str::to_owned);
     let repo = names.repo.clone().or(folder).unwrap_or_else(|| "unknown".to_owned());
+    let cell = [slug(&arm), slug(&task), slug(&repo)];
+    let number = numbers.entry(cell.clone()).or_insert(0);
+    *number += 1;
+    let [arm, task, repo] = cell;
     doc.element(&["answer"]);
-    doc.pair("id", id).pair("arm", slug(&arm)).pair("task", slug(&task)).pair("repo", slug(&repo));
+    doc.pair("id", id).pair("arm", arm).pair("task", task);
+    if *number > 1 {
+        doc.pair("replicate", *number);
+    }
+    doc.pair("repo", repo);
     doc.pair("model", transcript.models.first().cloned()).pair("agent", transcript.agent);
     doc.pair("dialect", dialect.name()).pair("digest", Digest::of(&bytes).hex()).pair("cwd", cwd);
     doc.pair("origin", files.first().map(|file| file.display().to_string()));
@@ -168,6 +216,7 @@ fn one(id: &str, files: &[PathBuf], dialect: Dialect, names: &Names, doc: &mut D
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fsio;
 
     #[test]
     fn files_of_one_stored_session_belong_together() {

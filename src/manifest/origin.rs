@@ -20,6 +20,14 @@ pub enum Source {
         /// The commit.
         commit: String,
     },
+    /// What citations are held against: a local git repository at a commit's id, or a folder's files as
+    /// they are. What can't be taken of it is passed over.
+    Cited {
+        /// The repository or folder.
+        path: PathBuf,
+        /// Id of the commit, 4 to 40 hex digits; none: the files as they are.
+        commit: Option<String>,
+    },
     /// A git address at a commit.
     Git {
         /// The address; https only.
@@ -234,6 +242,12 @@ pub(crate) fn check_pin(pin: &str) -> Result<(), SourceError> {
     if pin.len() == 64 && is_hex(pin) { Ok(()) } else { Err(SourceError::BadPin(pin.to_owned())) }
 }
 
+/// Whether a text is a commit's id, whole or shortened: names of branches and tags move.
+#[must_use]
+pub fn is_commit_id(text: &str) -> bool {
+    (4..=40).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
 fn is_hex(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
@@ -254,7 +268,11 @@ impl Source {
             Self::Archive { registry, name, version, .. } => {
                 Some(json!({ "registry": registry, "name": name, "version": version }))
             }
-            Self::Checkout { .. } | Self::Embedded(_) | Self::Folder(_) | Self::File(_) => None,
+            Self::Checkout { .. }
+            | Self::Cited { .. }
+            | Self::Embedded(_)
+            | Self::Folder(_)
+            | Self::File(_) => None,
         }
     }
 
@@ -263,9 +281,9 @@ impl Source {
     pub fn describe(&self) -> String {
         match self {
             Self::Embedded(name) => format!("embedded corpus {name}"),
-            Self::Folder(path) => format!("folder {}", last_name(path)),
+            Self::Folder(path) | Self::Cited { path, commit: None } => format!("folder {}", last_name(path)),
             Self::File(path) => format!("archive {}", last_name(path)),
-            Self::Checkout { path, commit } => {
+            Self::Checkout { path, commit } | Self::Cited { path, commit: Some(commit) } => {
                 format!("local git repository {} at {commit}", last_name(path))
             }
             Self::Git { url, commit } => format!("{url} at {commit}"),
@@ -289,6 +307,17 @@ pub(crate) fn last_name(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_hex_digits_are_an_id() {
+        for good in ["abcd", "0123456789abcdef0123456789abcdef01234567", "DEADBEEF"] {
+            assert!(is_commit_id(good), "{good}");
+        }
+        for bad in ["", "HEAD", "main", "abc", "v1.0", "abcd~1", "0123456789abcdef0123456789abcdef012345678"]
+        {
+            assert!(!is_commit_id(bad), "{bad}");
+        }
+    }
 
     #[test]
     fn every_form_is_read() {

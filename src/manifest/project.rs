@@ -71,6 +71,9 @@ pub enum ProjectError {
     /// It lies where a file's own words may not reach.
     #[error("`{0}` doesn't stay inside the project")]
     Outside(String),
+    /// A link leads out of the project, or out of the folder that the file belongs to.
+    #[error("a link at `{0}` leads out of the project: copy what it leads to into the project")]
+    Linked(String),
     /// It is there but can't be read.
     #[error("{0}")]
     Unreadable(String),
@@ -103,7 +106,7 @@ impl Fence<'_> {
         if let (Some(real), Some(real_fence)) = (self.real(&full), &self.real)
             && !real.starts_with(real_fence)
         {
-            return Err(outside());
+            return Err(ProjectError::Linked(path.to_owned()));
         }
         Ok(full)
     }
@@ -188,9 +191,10 @@ impl Project {
     /// A file by its path below a folder; none when it isn't there.
     ///
     /// # Errors
-    /// When it is there but can't be read.
+    /// When it is there but can't be read, or a link on the way leads out of the project (or out of
+    /// `folder`, where that lies elsewhere).
     pub fn own(&self, folder: &Path, path: &str) -> Result<Option<Found>, ProjectError> {
-        self.at(&folder.join(path))
+        self.at(&self.inside(folder, path)?)
     }
 
     /// A file by its absolute path; none when it isn't there.
@@ -257,7 +261,13 @@ impl Project {
     /// Whether the project holds a file of this path, relative to its root.
     #[must_use]
     pub fn holds_file(&self, path: &str) -> bool {
-        is_plain(path) && self.root.join(path).is_file()
+        is_plain(path) && self.inside(&self.root, path).is_ok_and(|full| full.is_file())
+    }
+
+    /// What is wrong with a plain path of the project that a link leads out of; none when nothing is.
+    #[must_use]
+    pub fn leads_out(&self, path: &str) -> Option<ProjectError> {
+        self.inside(&self.root, path).err().filter(|error| matches!(error, ProjectError::Linked(_)))
     }
 
     /// The name that stands nearest to that of `path` in its folder.

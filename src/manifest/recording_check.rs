@@ -15,6 +15,8 @@ use crate::shipped;
 
 /// Keys of an answer that name files of the project.
 const FILES: [&str; 2] = ["transcript", "judgement"];
+/// What to do about a file that lies elsewhere.
+pub const INSIDE: &str = "paths in a recording are of files of the project, and no link leads out of it";
 /// Most missing files that are reported: each costs a look at its folder.
 const MOST_MISSING: usize = 50;
 
@@ -42,6 +44,7 @@ pub(super) fn check(recording: &Recording, document: &Document) -> Vec<Diagnosti
             }
         }
         source(id, answer, &path, document, &mut found);
+        facts(answer, &path, document, &mut found);
         for (at, file) in files(answer, &path) {
             if !file.is_empty() && !is_plain(file) {
                 let message = format!("`{}` doesn't stay inside the project", shorten(file));
@@ -85,6 +88,50 @@ fn files<'v>(answer: &'v Value, path: &KeyPath) -> Vec<(KeyPath, &'v str)> {
     single.chain(steps).collect()
 }
 
+/// Name of a fact, whether a value is what it is read as, and that in words.
+type Fact = (&'static str, fn(&Value) -> bool, &'static str);
+
+/// Facts that are read by name.
+const FACTS: [Fact; 8] = [
+    ("commit", Value::is_string, "a text, the id of a commit"),
+    ("repo", Value::is_string, "a text, the repository's name as the harness wrote it"),
+    ("error", Value::is_string, "a text"),
+    ("watchdog_kind", Value::is_string, "a text"),
+    ("scenario", Value::is_string, "a text"),
+    ("wall_time_seconds", is_amount, "a number of seconds that is not below 0"),
+    ("server", is_server, "a server's name, or false for none"),
+    ("overhead", Value::is_object, "a table"),
+];
+
+fn is_amount(value: &Value) -> bool {
+    value.as_f64().is_some_and(|number| number.is_finite() && number >= 0.0)
+}
+
+fn is_server(value: &Value) -> bool {
+    value.is_string() || *value == Value::Bool(false)
+}
+
+/// What a fact is read as, in words, where its value is something else.
+#[must_use]
+pub fn misread(name: &str, value: &Value) -> Option<&'static str> {
+    if name.ends_with("exit_code") || name == "exit-code" {
+        return (!value.is_i64() && !value.is_u64()).then_some("a whole number");
+    }
+    FACTS.into_iter().find_map(|(known, is, words)| (known == name && !is(value)).then_some(words))
+}
+
+/// Whether the facts that are read by name can be.
+fn facts(answer: &Value, path: &KeyPath, document: &Document, found: &mut Vec<Diagnostic>) {
+    let at = path.key("facts");
+    for (name, value) in answer.get("facts").and_then(Value::as_object).into_iter().flatten() {
+        let Some(words) = misread(name, value) else { continue };
+        let place = document.value_place(&at.key(name));
+        let help = format!("write {words}, or leave it out");
+        let message = format!("the fact `{}` must be {words}", shorten(name));
+        found.push(Diagnostic::error("wrong-type", message).at(place, "").help(help));
+    }
+}
+
 /// Whether the answer lies in exactly one place.
 fn source(id: &str, answer: &Value, path: &KeyPath, document: &Document, found: &mut Vec<Diagnostic>) {
     let of = |keys: &[&'static str]| -> Vec<&'static str> {
@@ -123,6 +170,13 @@ pub fn in_project(document: &Document, project: &Project) -> Vec<Diagnostic> {
         }
         for (at, file) in files(answer, &path) {
             if told < MOST_MISSING
+                && is_plain(file)
+                && let Some(error) = project.leads_out(file)
+            {
+                told += 1;
+                let place = document.value_place(&at);
+                found.push(Diagnostic::error("bad-path", error.to_string()).at(place, "").help(INSIDE));
+            } else if told < MOST_MISSING
                 && is_plain(file)
                 && !project.holds_file(file)
                 && shipped::get(file).is_none()

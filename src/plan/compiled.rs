@@ -102,6 +102,8 @@ pub struct Answer {
     pub repo: String,
     /// The repository's files at the answer's commit, by a name in [`Compiled::repos`].
     pub corpus: Option<String>,
+    /// What of its record could not be honoured when that corpus was chosen, in words.
+    pub remark: Option<String>,
     /// Path of its scenario in [`Compiled::scenarios`].
     pub scenario: Option<String>,
     /// Its question, for a task that is one.
@@ -136,6 +138,7 @@ impl Answer {
             replicate: wire.replicate,
             repo: wire.repo,
             corpus: None,
+            remark: None,
             scenario: None,
             question: None,
             model: wire.model,

@@ -14,6 +14,8 @@ use crate::manifest::axis;
 pub trait World {
     /// Digest of a repository's tree; none when it has not been fetched yet.
     fn corpus(&self, repo: &str) -> Option<Digest>;
+    /// Why the code that citations are held against can't be had, in words; none when it can.
+    fn lacks(&self, repo: &str) -> Option<&str>;
     /// Identity of an arm's server, by index of the arm.
     fn server(&self, arm: usize) -> Option<&Value>;
     /// Project files that match a pattern: relative path and digest, in order.

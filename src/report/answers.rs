@@ -28,6 +28,8 @@ pub struct Answer {
     pub state: SessionState,
     /// Values by column, of all graders and judges.
     pub values: BTreeMap<String, Option<f64>>,
+    /// Remarks of those that graded it: what could not be honoured.
+    pub notes: Vec<String>,
     /// What was found where.
     pub items: Vec<Item>,
     /// Citations in their order.
@@ -120,6 +122,7 @@ fn one(
     };
     for node in nodes.grades.iter().copied().chain(nodes.judged) {
         let grades: Grades = get(store, node, part::GRADES)?.unwrap_or_default();
+        out.notes.extend(grades.notes);
         for row in grades.rows {
             out.task = row.task;
             out.values.extend(row.values);
@@ -156,6 +159,7 @@ impl Answer {
             "fault": self.state.fault,
             "error": self.state.error,
             "grades": self.values,
+            "notes": self.notes,
             "items": self.items,
             "citations": self.citations,
             "judgement": self.judgement,

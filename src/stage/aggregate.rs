@@ -226,6 +226,7 @@ impl Cells {
             planned,
             ..Cell::default()
         });
+        cell.notes.extend(grades.iter().flat_map(|grades| grades.notes.iter().cloned()));
         match (&mut cell.grades, grades) {
             (Some(have), Some(more)) => merge(have, more),
             (have @ None, more) => *have = more,

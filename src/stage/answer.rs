@@ -25,6 +25,9 @@ const LARGEST: u64 = 16 << 20;
 /// Fact that names an arm's server; null: it has none.
 const SERVER: &str = "server";
 
+/// Field of a recipe that says what of an answer's commit could not be honoured.
+const REMARK: &str = "corpus-remark";
+
 /// Names of the parts that hold a session's streams.
 fn is_stream(name: &str) -> bool {
     name == part::STREAM || name.strip_prefix(part::STREAM).is_some_and(|rest| rest.starts_with('-'))
@@ -182,6 +185,10 @@ pub(super) fn grade_recipe(
         // What can't be had is graded without.
         out.insert("corpus".to_owned(), json!(at.world.corpus(name)));
     }
+    let lacks = corpus_name(at.pipeline, at.cell).and_then(|name| at.world.lacks(name));
+    if let Some(remark) = lacks.or_else(|| answer?.1.remark.as_deref()) {
+        out.insert(REMARK.to_owned(), json!(remark));
+    }
     Ok(out)
 }
 
@@ -246,7 +253,15 @@ pub(super) fn grade(
         view: ground.as_ref().map(|source| View { source: source.as_ref(), root: transcript.cwd.as_deref() }),
     };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let graded = answer::grade(&names, &inputs, profile);
+    let mut graded = answer::grade(&names, &inputs, profile);
+    if let Some(remark) = job.recipe[REMARK].as_str() {
+        graded.grades.notes.push(remark.to_owned());
+        if corpus.is_none() {
+            for row in &mut graded.citations {
+                remark.clone_into(&mut row.reason);
+            }
+        }
+    }
     let mut parts = vec![
         (part::GRADES.to_owned(), PartContent::Bytes(artifact::to_json(&graded.grades))),
         (part::ITEMS.to_owned(), PartContent::Bytes(artifact::to_lines(&graded.items))),

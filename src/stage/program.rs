@@ -8,7 +8,9 @@
 //!   grades.json          what it must write: {"values": {METRIC: number | null}, "items": [...]}
 //! ```
 //!
-//! A program that fails in any way leaves its metrics unscored, with its words; never a 0.
+//! A program that fails in any way leaves its metrics unscored, with its words; never a 0. What may be
+//! the machine's doing (its time was over, it was killed, it never began) is no result to be kept:
+//! the node ends in error, and the next run tries it again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 use super::{Artifact, Failure, Input, Job, answer};
@@ -28,13 +31,15 @@ use crate::manifest::pipeline::Kind as StageKind;
 use crate::plan::compiled::{GraderProgram, Work};
 use crate::plan::key::{At, NoRecipe};
 use crate::process::{self, Confine, Order};
-use crate::store::PartContent;
+use crate::store::{Outcome, PartContent};
 
 /// Longest time of a grader without `time`.
 const DEFAULT_LIMIT: Duration = Duration::from_mins(1);
 /// Largest `grades.json`, in bytes, and most of what a grader says that is kept.
 const LARGEST: u64 = 4 << 20;
 const SAID: u64 = 64 << 10;
+/// Largest declared input, in bytes.
+const LARGEST_INPUT: u64 = 1 << 30;
 /// Most items of one grader.
 const MOST_ITEMS: usize = 10_000;
 const OUT: &str = "grades.json";
@@ -43,7 +48,7 @@ const OUT: &str = "grades.json";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    values: BTreeMap<String, Option<f64>>,
+    values: Values,
     #[serde(default)]
     items: Vec<WrittenItem>,
 }
@@ -64,6 +69,47 @@ struct WrittenItem {
     spans: Vec<(u64, u64)>,
     #[serde(default)]
     note: String,
+}
+
+/// Values by metric, none of them given twice.
+struct Values(BTreeMap<String, Option<f64>>);
+
+impl<'de> Deserialize<'de> for Values {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Once;
+        impl<'de> Visitor<'de> for Once {
+            type Value = Values;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object of numbers by metric")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Values, A::Error> {
+                let mut out = BTreeMap::new();
+                while let Some((name, value)) = map.next_entry::<String, Option<f64>>()? {
+                    if out.contains_key(&name) {
+                        return Err(A::Error::custom(format!("the value `{name}` is given twice")));
+                    }
+                    out.insert(name, value);
+                }
+                Ok(Values(out))
+            }
+        }
+        deserializer.deserialize_map(Once)
+    }
+}
+
+/// Why a grader gave nothing.
+struct Trouble {
+    words: String,
+    /// The next run may fare better with the same inputs.
+    passing: bool,
+}
+
+impl Trouble {
+    fn lasting(words: String) -> Self {
+        Self { words, passing: false }
+    }
 }
 
 /// What of the graders is in a recipe.
@@ -90,11 +136,21 @@ pub(super) async fn run(
 ) -> Result<Artifact, Failure> {
     let mut artifact = artifact;
     let input = answer_of(job).ok_or_else(answer::nothing)?;
-    let given = given(job, input)?;
+    let (given, length) = given(job, input)?;
     for program in programs {
-        let graded = match one(job, program, &given).await? {
-            Ok(graded) => graded,
-            Err(words) => Given::unscored(program, &words),
+        let graded = match one(job, program, &given, length).await? {
+            Ok(mut graded) => {
+                for item in &mut graded.items {
+                    item.note = placeless(job, &program.name, &item.note);
+                }
+                graded
+            }
+            Err(trouble) => {
+                if trouble.passing {
+                    artifact.outcome = Outcome::Error;
+                }
+                Given::unscored(program, &placeless(job, &program.name, &trouble.words))
+            }
         };
         add(&mut artifact, graded)?;
     }
@@ -108,8 +164,23 @@ fn answer_of(job: &Job) -> Option<&Input> {
     })
 }
 
-/// What a grader is given: file name and bytes.
-fn given(job: &Job, input: &Input) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
+/// Words without the place where the program `name` ran: it says nothing, and is another one every time.
+fn placeless(job: &Job, name: &str, words: &str) -> String {
+    let mut out = words.to_owned();
+    for root in [Some(job.scratch.clone()), job.scratch.canonicalize().ok()].into_iter().flatten() {
+        for place in [root.join(WORK).join(name), root] {
+            let place = place.display().to_string();
+            out = out.replace(&format!("{place}/"), "").replace(&place, ".");
+        }
+    }
+    out
+}
+
+/// Files by name.
+type Laid = Vec<(&'static str, Vec<u8>)>;
+
+/// What a grader is given, and the bytes of the answer that spans count in.
+fn given(job: &Job, input: &Input) -> Result<(Laid, u64), Failure> {
     let bytes = job.part(input, part::TRANSCRIPT)?;
     let transcript: Transcript = job.json(input, part::TRANSCRIPT)?;
     let cell: SessionState = job.json(input, part::CELL)?;
@@ -128,7 +199,8 @@ fn given(job: &Job, input: &Input) -> Result<Vec<(&'static str, Vec<u8>)>, Failu
         "steps": steps,
         "state": cell.state,
     });
-    Ok(vec![("in/answer.json", artifact::to_json(&answer)), ("in/transcript.json", bytes)])
+    let files = vec![("in/answer.json", artifact::to_json(&answer)), ("in/transcript.json", bytes)];
+    Ok((files, cut.text.len() as u64))
 }
 
 /// What a grader gave.
@@ -170,7 +242,8 @@ async fn one(
     job: &Job,
     program: &GraderProgram,
     given: &[(&str, Vec<u8>)],
-) -> Result<Result<Given, String>, Failure> {
+    length: u64,
+) -> Result<Result<Given, Trouble>, Failure> {
     let [work, home, tmp] = [WORK, HOME, TMP].map(|name| job.scratch.join(name));
     let folder = work.join(&program.name);
     for place in [&folder, &home, &tmp] {
@@ -195,7 +268,7 @@ async fn one(
     };
     let end = match job.supervisors.run(order, &job.cancel).await {
         Ok(end) => end,
-        Err(error) => return Ok(Err(error.to_string())),
+        Err(error) => return Ok(Err(Trouble { words: error.to_string(), passing: true })),
     };
     if job.cancel.is_cancelled() {
         return Err(Failure::cancelled());
@@ -206,12 +279,17 @@ async fn one(
     let log = fsio::read_start(&said, SAID).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     let last = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let said = if last.is_empty() { String::new() } else { format!("; it said: {last}") };
     if end.timed_out || end.code != Some(0) || end.trouble.is_some() {
-        let how = end.trouble.clone().unwrap_or_else(|| end.words());
-        let said = if last.is_empty() { String::new() } else { format!(": {last}") };
-        return Ok(Err(format!("`{}` {how}{said}", program.grader.run.join(" "))));
+        let how = match &end.trouble {
+            Some(trouble) => format!(": {trouble}"),
+            None => format!(" {}", end.words()),
+        };
+        let words = format!("`{}`{how}{said}", program.grader.run.join(" "));
+        let passing = end.timed_out || end.never || (end.signal.is_some() && end.trouble.is_none());
+        return Ok(Err(Trouble { words, passing }));
     }
-    Ok(read(program, &folder.join(OUT)))
+    Ok(read(program, &folder.join(OUT), length).map_err(|words| Trouble::lasting(format!("{words}{said}"))))
 }
 
 /// Declared files, as they were when the key was made.
@@ -219,7 +297,7 @@ fn lay(job: &Job, program: &GraderProgram, folder: &Path) -> Result<(), Failure>
     let inputs = job.recipe["programs"][&program.name][1].as_object().into_iter().flatten();
     for (path, digest) in inputs {
         let from = job.pipeline.root.join(path);
-        let bytes = fsio::read(&from)?;
+        let bytes = fsio::read_inside(&job.pipeline.root, path, LARGEST_INPUT)?;
         if digest.as_str() != Some(crate::digest::Digest::of(&bytes).hex().as_str()) {
             let message = format!("input `{path}` changed while the run was going on");
             return Err(Failure::new(crate::manifest::pipeline::Cause::Output, message));
@@ -232,22 +310,27 @@ fn lay(job: &Job, program: &GraderProgram, folder: &Path) -> Result<(), Failure>
     Ok(())
 }
 
-/// What a grader wrote, checked.
-fn read(program: &GraderProgram, path: &Path) -> Result<Given, String> {
+/// What a grader wrote of an answer of `length` bytes, checked.
+fn read(program: &GraderProgram, path: &Path, length: u64) -> Result<Given, String> {
     let meta = std::fs::symlink_metadata(path).map_err(|_| format!("it wrote no `{OUT}`"))?;
     if !meta.is_file() {
         return Err(format!("its `{OUT}` is no regular file"));
     }
-    let bytes = fsio::read_limited(path, LARGEST).map_err(|e| e.explain())?;
+    if meta.len() > LARGEST {
+        return Err(format!("its `{OUT}` is larger than {} MiB", LARGEST >> 20));
+    }
+    let bytes = fsio::read_limited(path, LARGEST)
+        .map_err(|error| format!("its `{OUT}` can't be read: {}", error.source))?;
     let written: Written = serde_json::from_slice(&bytes).map_err(|e| format!("its `{OUT}`: {e}"))?;
     let metrics = &program.grader.metrics;
-    if let Some(unknown) = written.values.keys().find(|name| !metrics.contains_key(*name)) {
+    let values = written.values.0;
+    if let Some(unknown) = values.keys().find(|name| !metrics.contains_key(*name)) {
         return Err(format!("its `{OUT}` has a value `{unknown}`, which the grader doesn't declare"));
     }
     let mut out = Given { values: BTreeMap::new(), items: Vec::new() };
     for (name, bounds) in metrics {
         let (least, most) = (bounds.at_least.unwrap_or(0.0), bounds.at_most.unwrap_or(1.0));
-        let value = written.values.get(name).copied().flatten();
+        let value = values.get(name).copied().flatten();
         let sound = value.filter(|value| (least..=most).contains(value));
         if let (Some(value), None) = (value, sound) {
             let note = format!("{value} is not from {least} to {most}");
@@ -255,6 +338,14 @@ fn read(program: &GraderProgram, path: &Path) -> Result<Given, String> {
             out.items.push(Item { grader, id, note, ..Item::default() });
         }
         out.values.insert(name.clone(), sound);
+    }
+    for item in &written.items {
+        if let Some((from, to)) = item.spans.iter().find(|(from, to)| from > to || *to > length) {
+            return Err(format!(
+                "its `{OUT}`: the item `{}` has the span [{from}, {to}], and the answer has {length} bytes",
+                item.id.chars().take(80).collect::<String>()
+            ));
+        }
     }
     out.items.extend(written.items.into_iter().take(MOST_ITEMS).map(|item| Item {
         grader: program.name.clone(),

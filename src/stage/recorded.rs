@@ -184,7 +184,7 @@ fn taken(job: &Job) -> Result<(&str, &Answer), Failure> {
 
 fn read(job: &Job, bytes: &Bytes, digest: Digest) -> Result<Vec<u8>, Failure> {
     let found = match bytes {
-        Bytes::File(path) => fsio::read_limited(&job.pipeline.root.join(path), LARGEST)?,
+        Bytes::File(path) => fsio::read_inside(&job.pipeline.root, path, LARGEST)?,
         Bytes::Shipped(path) => shipped::get(path).map(<[u8]>::to_vec).unwrap_or_default(),
         Bytes::Object(digest) => job.store.get(digest).map_err(|error| {
             let message = format!("{error}; import the recording again, or pull it into this store");

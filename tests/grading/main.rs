@@ -11,7 +11,9 @@
 #[expect(dead_code, reason = "shared with the tests of the engine")]
 mod env;
 
+mod checkouts;
 mod demo;
+mod imports;
 mod programs;
 mod rag;
 mod regrade;

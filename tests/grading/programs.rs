@@ -79,8 +79,32 @@ printf '{"values": {"tone": 7.5, "length": %d}, "items": [{"id": "first", "hit":
     assert_eq!(place.row("grep/sample-smoothing/1")["grades"]["tone"], 2.5);
 }
 
+fn spans(span: &str) -> String {
+    format!(
+        r#"echo '{{"values": {{"tone": 1}}, "items": [{{"id": "x", "hit": true, "spans": [[0, 1], {span}]}}]}}' > grades.json"#
+    )
+}
+
+#[test]
+fn a_program_whose_time_was_over_is_tried_again() {
+    let place = project("sleep 30");
+    place.edit("pipelines/own.toml", "\"3s\"", "\"1s\"");
+    place.ok(&["run", "own", "--trust"]);
+    assert!(words(&place.row("grep/sample-smoothing/1")).contains("limit"));
+    // The load is gone, nothing else has changed.
+    place.ok(&["run", "own", "--trust"]);
+    let executed = place.executed();
+    assert_eq!(executed.iter().filter(|stage| *stage == "score").count(), 4, "{executed:?}");
+    // A failure of its own making is one for good.
+    let place = project("exit 3");
+    place.ok(&["run", "own", "--trust"]);
+    place.ok(&["run", "own", "--trust"]);
+    assert_eq!(place.executed(), Vec::<String>::new());
+}
+
 #[test]
 fn a_failure_of_any_kind_is_unscored_with_its_words() {
+    let (back, far) = (spans("[9, 2]"), spans("[5, 99999999999]"));
     let cases = [
         ("echo the scale is broken >&2; exit 3", "the scale is broken"),
         ("kill -9 $$", "signal"),
@@ -92,11 +116,20 @@ fn a_failure_of_any_kind_is_unscored_with_its_words() {
         (r#"echo '{"values": {"tone": 11}}' > grades.json"#, "11 is not from 0 to 10"),
         (r#"echo '{"values": {"tone": -0.1}}' > grades.json"#, "-0.1 is not from 0 to 10"),
         ("ln -s /etc/passwd grades.json", "no regular file"),
+        ("echo 'no scale here' >&2; echo hello > grades.json", "no scale here"),
+        ("echo 'no scale here' >&2", "no scale here"),
+        ("echo \"gone: $PWD/scale\" >&2", "gone: scale"),
+        ("head -c 5000000 /dev/zero > grades.json", "its `grades.json` is larger than 4 MiB"),
+        (r#"echo '{"values": {"tone": 1, "tone": 2}}' > grades.json"#, "`tone` is given twice"),
+        (r#"echo '{"values": {}, "values": {"tone": 1}}' > grades.json"#, "duplicate"),
+        (back.as_str(), "the item `x` has the span [9, 2]"),
+        (far.as_str(), "the item `x` has the span [5, 99999999999]"),
     ];
     for (script, expected) in cases {
         let (place, row) = graded(script);
         let words = words(&row);
         assert!(words.contains(expected), "{script}: {words}");
+        assert!(!words.contains(&*place.path("").to_string_lossy()) && !words.contains("slot-"), "{words}");
         let report = place.ok(&["report", "latest", "--json"]).json();
         let metric = &report["result"]["arms"][0]["metrics"]["tone"];
         assert_eq!(metric["value"], Value::Null, "{script}");
@@ -134,4 +167,20 @@ fn a_grader_may_not_take_a_name_that_is_taken() {
     let said = place.go(&["check", "pipelines/own.toml"]);
     assert!(said.err.contains("there is a metric `efficiency` already"), "{}", said.err);
     assert!(said.err.contains("nothing fits"), "{}", said.err);
+    for name in ["a b", "1/(1+x)", ""] {
+        let place = project("true");
+        place.edit("pipelines/own.toml", "tone = {", &format!("{name:?} = {{"));
+        let said = place.go(&["check", "pipelines/own.toml"]);
+        assert_eq!(said.code, 1);
+        assert!(
+            said.err.contains("is no name of a metric") && said.err.contains("own.toml:"),
+            "{}",
+            said.err
+        );
+    }
+    let place = project("true");
+    place.edit("pipelines/own.toml", "\"3s\"", "\"0s\"");
+    let said = place.go(&["check", "pipelines/own.toml"]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("no time at all") && said.err.contains("own.toml:"), "{}", said.err);
 }

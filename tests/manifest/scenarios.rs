@@ -195,6 +195,12 @@ const IN_RECORDING: &[Mistake] = &[
     Mistake("replicate = 2", "replicate = 0", "out-of-range", "0"),
     Mistake("dialect = \"codex\"", "dialect = \"codec\"", "not-a-choice", "\"codec\""),
     Mistake("label = \"a recording: of a test\"\n", "", "missing-key", ""),
+    Mistake("commit = \"abc\"", "commit = 5", "wrong-type", "5"),
+    Mistake("exit-code = 0", "wall_time_seconds = \"many\"", "wrong-type", "\"many\""),
+    Mistake("exit-code = 0", "wall_time_seconds = -1", "wrong-type", "-1"),
+    Mistake("exit-code = 0", "exit-code = \"0\"", "wrong-type", "\"0\""),
+    Mistake("exit-code = 0", "server = true", "wrong-type", "true"),
+    Mistake("exit-code = 0", "server = false, own = [1]", "", ""),
     Mistake(
         "judgement =",
         "judgement-digest = \"0123456789012345678901234567890123456789012345678901234567890123\"\njudgement =",

@@ -16,7 +16,19 @@ use super::context;
 use super::exit::{CliError, USAGE};
 use super::out::Out;
 use crate::import::rag_bench::{self, ImportError};
+use crate::import::writing::WriteError;
 use crate::store::Store;
+
+/// What keeps an import from writing; files that somebody has changed are the user's to decide on.
+fn unwritten(error: WriteError, into: &Path) -> CliError {
+    match error {
+        WriteError::Fs(error) => error.into(),
+        WriteError::Differ(_) => CliError::Usage(format!(
+            "in `{}` {error}; write elsewhere with `--into OTHER`, or over them with `--replace` (nothing was written)",
+            into.display()
+        )),
+    }
+}
 
 pub(super) fn rag_bench(
     command: &args::ImportRagBench,
@@ -24,14 +36,12 @@ pub(super) fn rag_bench(
     out: &Out,
 ) -> Result<u8, CliError> {
     let cwd = context::cwd()?;
-    let report =
-        rag_bench::import(&cwd.join(&command.path), &cwd.join(&command.into)).map_err(
-            |error| match error {
-                ImportError::Fs(error) => error.into(),
-                ImportError::NoDataset(_) | ImportError::Repos(_) => CliError::Usage(error.to_string()),
-                ImportError::Invalid { .. } => CliError::Infrastructure(error.to_string()),
-            },
-        )?;
+    let report = rag_bench::import_over(&cwd.join(&command.path), &cwd.join(&command.into), command.replace)
+        .map_err(|error| match error {
+            ImportError::Write(error) => unwritten(error, &command.into),
+            ImportError::NoDataset(_) | ImportError::Repos(_) => CliError::Usage(error.to_string()),
+            ImportError::Invalid { .. } => CliError::Infrastructure(error.to_string()),
+        })?;
     if !report.kept.is_empty() {
         let store = Store::open(&context::store_dir(store, &cwd))?;
         publish::publish(&store, &cwd.join(&command.into), &report.kept)?;

@@ -19,10 +19,12 @@ pub(in crate::cli) fn sense(
 ) -> Result<u8, CliError> {
     let cwd = context::cwd()?;
     let into = cwd.join(&command.into);
-    let report = runs::import(&cwd.join(&command.path), &into).map_err(|error| match error {
-        ImportError::Fs(error) => error.into(),
-        ImportError::Nothing(_) => CliError::Usage(error.to_string()),
-    })?;
+    let report =
+        runs::import(&cwd.join(&command.path), &into, command.replace).map_err(|error| match error {
+            ImportError::Write(error) => super::unwritten(error, &command.into),
+            ImportError::Nothing(_) | ImportError::Unreadable(..) => CliError::Usage(error.to_string()),
+            ImportError::Invalid(_) => CliError::Infrastructure(error.to_string()),
+        })?;
     let store = Store::open(&context::store_dir(store, &cwd))?;
     publish(&store, &into, &report.kept)?;
     let shown = command.into.display().to_string();

@@ -23,10 +23,11 @@ pub(in crate::cli) fn streams(
     let shown = command.into.clone().unwrap_or_else(|| Path::new("imported").join(dialect.name()));
     let into = cwd.join(&shown);
     let names = Names { arm: command.arm.clone(), task: command.task.clone(), repo: command.repo.clone() };
-    let report =
-        streams::import(&cwd.join(&command.path), dialect, &names, &into).map_err(|error| match error {
-            ImportError::Fs(error) => error.into(),
+    let report = streams::import(&cwd.join(&command.path), dialect, &names, (&into, command.replace))
+        .map_err(|error| match error {
+            ImportError::Write(error) => super::unwritten(error, &shown),
             ImportError::Nothing { .. } => CliError::Usage(error.to_string()),
+            ImportError::Invalid(_) => CliError::Infrastructure(error.to_string()),
         })?;
     let store = Store::open(&context::store_dir(store, &cwd))?;
     publish(&store, &into, &report.kept)?;

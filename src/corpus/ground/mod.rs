@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::error::CorpusError;
 use super::{Corpus, staging, symbols};
 use crate::fsio;
-use crate::fsio::tree::{self, Node, Tree};
+use crate::fsio::tree::{self, Entry, Node, Tree};
 use crate::grade::citation::{FileId, Kind, LARGEST, Listing, Source, Text, Unreadable};
 
 use cache::{Cache, Loaded};
@@ -69,11 +69,12 @@ impl Ground {
     /// # Errors
     /// When the folder is not there.
     pub fn of_tree(root: &Path, tree: &Tree) -> Result<Self, CorpusError> {
-        let kind = |node: &Node| match node {
+        let kind = |entry: &Entry| match &entry.node {
             Node::File { .. } => Kind::File,
+            Node::Link(target) if staging::is_blunt(&entry.path, target) => Kind::Astray,
             Node::Link(_) => Kind::Link,
         };
-        let entries = tree.entries.iter().map(|entry| (entry.path.clone(), kind(&entry.node)));
+        let entries = tree.entries.iter().map(|entry| (entry.path.clone(), kind(entry)));
         let listing = Listing::new(entries.filter(|(path, _)| tree::plain(path).is_ok()));
         Ok(Self::new(listing, Store::Folder(Folder::open(root)?)))
     }
@@ -118,7 +119,7 @@ impl Ground {
     }
 
     fn bytes(&self, file: FileId) -> Result<Vec<u8>, Unreadable> {
-        if self.listing.kind(file) == Kind::Link {
+        if self.listing.kind(file) != Kind::File {
             return Err(Unreadable::Failed("it is a link".to_owned()));
         }
         match &self.store {

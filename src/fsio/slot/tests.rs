@@ -80,7 +80,8 @@ fn what_one_stage_wrote_becomes_what_another_reads() {
     let read = lent.path().join(WORK).join("in/a/out");
     assert_eq!((inode(&read), fs::read(&read).unwrap()), (first, b"short".to_vec()));
     // Large ones would keep the disk full.
-    write_plain(&lent.path().join(WORK).join("large"), &vec![0; (LARGEST_KEPT + 1) as usize]).unwrap();
+    write_plain(&lent.path().join(WORK).join("large"), &vec![0; usize::try_from(LARGEST_KEPT + 1).unwrap()])
+        .unwrap();
     drop(lent);
     let spares = fs::read_dir(folder.path().join("slot-spare-0")).unwrap();
     let mut sizes: Vec<u64> = spares.map(|e| e.unwrap().metadata().unwrap().len()).collect();

@@ -111,9 +111,15 @@ fn resolve(citation: &Citation, view: View<'_>) -> Resolved {
         Ok(place) => place,
         Err(why) => return Resolved::None(why),
     };
-    let link = || Resolved::None(format!("`{written}` is a link, and links aren't followed"));
+    let link = |kind: Kind| {
+        Resolved::None(match kind {
+            Kind::Astray => format!("`{written}` is a link that leads out of the code or nowhere"),
+            Kind::Link | Kind::File => format!("`{written}` is a link, and links aren't followed"),
+        })
+    };
     if let Some(file) = listing.at(&place.path) {
-        return if listing.kind(file) == Kind::Link { link() } else { Resolved::One(file, None) };
+        let kind = listing.kind(file);
+        return if kind == Kind::File { Resolved::One(file, None) } else { link(kind) };
     }
     if place.absolute {
         return Resolved::None(format!("there is no file `{}`", place.path));
@@ -121,7 +127,7 @@ fn resolve(citation: &Citation, view: View<'_>) -> Resolved {
     let (files, links): (Vec<FileId>, Vec<FileId>) =
         listing.ending(&place.path).partition(|file| listing.kind(*file) == Kind::File);
     match files.as_slice() {
-        [] if !links.is_empty() => link(),
+        [] if !links.is_empty() => link(listing.kind(links[0])),
         [] => Resolved::None(format!("there is no file `{}`", place.path)),
         [one] => Resolved::One(*one, None),
         several => choose(citation, view, several, &place.path),

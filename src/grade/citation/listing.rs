@@ -21,6 +21,8 @@ pub enum Kind {
     File,
     /// A symbolic link: it is never followed.
     Link,
+    /// A symbolic link that leads out of the code or nowhere.
+    Astray,
 }
 
 /// Files and links of a corpus.

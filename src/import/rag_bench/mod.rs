@@ -14,8 +14,9 @@ mod results;
 
 use std::path::{Path, PathBuf};
 
+use super::writing::{Files, WriteError};
 use super::{Kept, fields};
-use crate::fsio::{self, Durability, FsError};
+use crate::fsio;
 use crate::manifest::recording::Recording;
 
 /// Largest file that is read.
@@ -70,9 +71,9 @@ impl std::fmt::Display for Malformed {
 /// Why nothing was imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// Reading or writing failed.
-    #[error("{}", .0.explain())]
-    Fs(#[from] FsError),
+    /// It could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
     /// The folder holds no such benchmark.
     #[error("`{}` holds no repos.json (nor a folder `datasets` that does), and no result file", .0.display())]
     NoDataset(PathBuf),
@@ -99,6 +100,14 @@ pub enum ImportError {
 /// # Errors
 /// When there is nothing to import or it can't be used, or writing fails.
 pub fn import(path: &Path, into: &Path) -> Result<Report, ImportError> {
+    import_over(path, into, false)
+}
+
+/// [`import`]; with `replace` files that are there with other content are overwritten.
+///
+/// # Errors
+/// Those of [`import`].
+pub fn import_over(path: &Path, into: &Path, replace: bool) -> Result<Report, ImportError> {
     let mut report = Report::default();
     let mut out = Vec::new();
     let recording = results::import(path, &mut report);
@@ -115,11 +124,11 @@ pub fn import(path: &Path, into: &Path) -> Result<Report, ImportError> {
         dataset::check::<Recording>(&text, RECORDING)?;
         out.push((PathBuf::from(RECORDING), text));
     }
+    let mut files = Files::default();
     for (file, text) in out {
-        fsio::write_atomic(&into.join(&file), text.as_bytes(), Durability::Synced)?;
-        report.written.push(file);
+        files.add(file, text);
     }
-    report.written.sort();
+    report.written = files.write(into, replace)?;
     report.problems.sort();
     Ok(report)
 }

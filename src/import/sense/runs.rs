@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use super::super::writing::{Files, WriteError};
 use super::super::{Content, Kept};
-use super::{SenseError, scenario, slug};
+use super::{scenario, slug};
 use crate::digest::Digest;
-use crate::fsio::{self, Durability, FsError};
+use crate::fsio;
+use crate::manifest::recording_check::misread;
 use crate::manifest::write::Doc;
 
 /// A run's transcript.
@@ -53,12 +55,18 @@ pub struct Report {
 /// Why nothing was imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// Reading or writing failed.
-    #[error("{}", .0.explain())]
-    Fs(#[from] FsError),
+    /// It could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
     /// The folder holds no such benchmark.
     #[error("`{}` holds no transcript.json below `results` (nor below `verticals/*/results`)", .0.display())]
     Nothing(PathBuf),
+    /// None of its runs can be read.
+    #[error("`{}` holds no run that can be read:\n{}", .0.display(), .1.join("\n"))]
+    Unreadable(PathBuf, Vec<String>),
+    /// What would be written does not read back: a fault of the importer.
+    #[error("the recording that was made is not valid: {0}")]
+    Invalid(String),
 }
 
 /// A scenario file.
@@ -71,16 +79,19 @@ struct Source {
     repo: String,
     /// Folder that its runs stand below: a vertical, or `held-out`.
     home: String,
+    /// It can't be used, and its problem was told: its runs are about it all the same, not about another.
+    broken: bool,
 }
 
 /// Further files of a run that are kept.
 const FILES: [&str; 4] = ["run_meta.json", "scored.json", "onboarding-overhead.json", "channels.json"];
 
-/// Imports the folder `path` into `into`.
+/// Imports the folder `path` into `into`. Files that are there with other content are overwritten only
+/// with `replace`; links are followed as far as they stay in `path`.
 ///
 /// # Errors
-/// When there is nothing to import, or writing fails.
-pub fn import(path: &Path, into: &Path) -> Result<Report, ImportError> {
+/// When there is nothing to import, or it can't be written.
+pub fn import(path: &Path, into: &Path, replace: bool) -> Result<Report, ImportError> {
     let mut runs = Vec::new();
     for (root, prefix) in roots(path) {
         find(&root, &prefix, DEEPEST, &mut runs);
@@ -90,22 +101,28 @@ pub fn import(path: &Path, into: &Path) -> Result<Report, ImportError> {
     }
     runs.sort();
     let mut report = Report::default();
-    let sources = scenarios(path, into, &mut report)?;
+    let mut files = Files::default();
+    let sources = scenarios(path, &mut files, &mut report);
     let mut doc = Doc::with_schema("../../schemas/recording.json");
     doc.comment("Answers of the sense benchmark. Their transcripts are in the store, under these digests.");
     doc.pair("format", 1)
         .pair("name", "sense")
         .pair("about", "runs of the Sense benchmark")
         .pair("label", LABEL);
+    let mut cells = BTreeSet::new();
     for (id, folder) in runs {
-        match run(&id, &folder, path, &sources, &mut doc, &mut report) {
-            Ok(()) => report.kept.push(kept(id, &folder)),
+        match run(&id, &folder, path, &sources, (&mut cells, &mut doc), &mut report) {
+            Ok(()) => report.kept.push(kept(id, &folder, path)),
             Err(problem) => report.problems.push(format!("{}: {problem}", shown(&folder, path))),
         }
     }
-    held_out(path, into, &mut report)?;
-    write(into, Path::new("recording.toml"), doc.text(), &mut report)?;
-    report.written.sort();
+    if report.kept.is_empty() {
+        return Err(ImportError::Unreadable(path.to_owned(), report.problems));
+    }
+    super::super::check_recording(doc.text()).map_err(ImportError::Invalid)?;
+    held_out(path, &mut files, &mut report);
+    files.add("recording.toml", doc.text());
+    report.written = files.write(into, replace)?;
     Ok(report)
 }
 
@@ -150,14 +167,15 @@ fn shown(path: &Path, root: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
-fn write(into: &Path, file: &Path, text: &str, report: &mut Report) -> Result<(), ImportError> {
-    fsio::write_atomic(&into.join(file), text.as_bytes(), Durability::Synced)?;
-    report.written.push(file.to_owned());
-    Ok(())
+/// A file of the imported folder; a link that leads out of it is refused.
+fn take(root: &Path, file: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let inner = file.strip_prefix(root).unwrap_or(file).to_string_lossy();
+    fsio::read_inside(root, &inner, most)
+        .map_err(|error| format!("{} can't be read: {}", shown(file, root), error.source))
 }
 
 /// Converts all scenarios and rubrics.
-fn scenarios(path: &Path, into: &Path, report: &mut Report) -> Result<Vec<Source>, ImportError> {
+fn scenarios(path: &Path, files: &mut Files, report: &mut Report) -> Vec<Source> {
     let mut places =
         vec![(path.join("scenarios"), String::new()), (path.join("held-out"), "held-out".to_owned())];
     for name in folders(&path.join("scenarios")) {
@@ -174,16 +192,17 @@ fn scenarios(path: &Path, into: &Path, report: &mut Report) -> Result<Vec<Source
             if names.contains(&task) {
                 task = slug(&format!("{home}-{stem}"));
             }
-            match one_scenario(path, into, &file, &task, report)? {
-                Ok((title, repo)) => {
-                    names.insert(task.clone());
-                    out.push(Source { path: file, task, title, repo, home: home.clone() });
-                }
-                Err(problem) => report.problems.push(format!("{}: {problem}", shown(&file, path))),
-            }
+            names.insert(task.clone());
+            let read = one_scenario(path, &file, &task, files, report);
+            let broken = read.is_err();
+            let (title, repo) = read.unwrap_or_else(|(problem, repo)| {
+                report.problems.push(format!("{}: {problem}", shown(&file, path)));
+                (String::new(), repo.unwrap_or(stem))
+            });
+            out.push(Source { path: file, task, title, repo, home: home.clone(), broken });
         }
     }
-    Ok(out)
+    out
 }
 
 /// Scenario files of a folder: YAML that is no rubric.
@@ -201,27 +220,22 @@ fn yaml_files(folder: &Path) -> Vec<PathBuf> {
     out
 }
 
-type Named = Result<(String, String), SenseError>;
+/// Name and repository of a scenario; of one that can't be used what is wrong and, where it says so, its
+/// repository.
+type Named = Result<(String, String), (String, Option<String>)>;
 
-fn one_scenario(
-    root: &Path,
-    into: &Path,
-    file: &Path,
-    task: &str,
-    report: &mut Report,
-) -> Result<Named, ImportError> {
-    let bytes = fsio::read_limited(file, LARGEST_MANIFEST)?;
-    let whole = match super::super::yaml::read(&bytes) {
-        Ok(whole) => whole,
-        Err(error) => return Ok(Err(error.into())),
-    };
+fn one_scenario(root: &Path, file: &Path, task: &str, files: &mut Files, report: &mut Report) -> Named {
+    let bytes = take(root, file, LARGEST_MANIFEST).map_err(|problem| (problem, None))?;
+    let whole = super::super::yaml::read(&bytes).map_err(|error| (error.to_string(), None))?;
     let rubric_file = file.with_extension("rubric.yaml");
     let mut rubric = None;
     if rubric_file.is_file() {
-        match scenario::rubric(&fsio::read_limited(&rubric_file, LARGEST_MANIFEST)?) {
+        let converted = take(root, &rubric_file, LARGEST_MANIFEST)
+            .and_then(|bytes| scenario::rubric(&bytes).map_err(|error| error.to_string()));
+        match converted {
             Ok(converted) => {
                 let name = format!("rubrics/{task}.toml");
-                write(into, Path::new(&name), &converted.text, report)?;
+                files.add(&name, converted.text);
                 note(report, &shown(&rubric_file, root), converted.notes);
                 report.rubrics += 1;
                 rubric = Some(name);
@@ -229,15 +243,13 @@ fn one_scenario(
             Err(error) => report.problems.push(format!("{}: {error}", shown(&rubric_file, root))),
         }
     }
-    let converted = match scenario::scenario(&bytes, task, rubric.as_deref()) {
-        Ok(converted) => converted,
-        Err(error) => return Ok(Err(error)),
-    };
-    write(into, Path::new(&format!("scenarios/{task}.toml")), &converted.text, report)?;
+    let text = |name: &str| whole[name].as_str().unwrap_or_default().to_owned();
+    let converted = scenario::scenario(&bytes, task, rubric.as_deref())
+        .map_err(|error| (error.to_string(), Some(text("repo")).filter(|repo| !repo.is_empty())))?;
+    files.add(format!("scenarios/{task}.toml"), converted.text);
     note(report, &shown(file, root), converted.notes);
     report.scenarios += 1;
-    let text = |name: &str| whole[name].as_str().unwrap_or_default().to_owned();
-    Ok(Ok((text("name"), text("repo"))))
+    Ok((text("name"), text("repo")))
 }
 
 fn note(report: &mut Report, file: &str, notes: Vec<String>) {
@@ -250,10 +262,10 @@ fn run(
     folder: &Path,
     root: &Path,
     sources: &[Source],
-    doc: &mut Doc,
+    (cells, doc): (&mut BTreeSet<Cell>, &mut Doc),
     report: &mut Report,
 ) -> Result<(), String> {
-    let transcript = read(&folder.join(TRANSCRIPT))?;
+    let transcript = take(root, &folder.join(TRANSCRIPT), LARGEST)?;
     let mut facts = Map::new();
     let mut scored_name = None;
     let object = |name: &str, bytes: &[u8]| match serde_json::from_slice::<Value>(bytes) {
@@ -266,7 +278,7 @@ fn run(
         if !path.is_file() {
             continue;
         }
-        let bytes = fsio::read_limited(&path, LARGEST_MANIFEST).map_err(|e| e.explain())?;
+        let bytes = take(root, &path, LARGEST_MANIFEST)?;
         match object(name, &bytes) {
             Ok(map) if name == "run_meta.json" => facts = map,
             Ok(map) if name == "scored.json" => {
@@ -280,19 +292,44 @@ fn run(
         }
     }
     let judged = folder.join(JUDGED);
-    let judgement = if judged.is_file() { Some(read(&judged)?) } else { None };
+    let judgement = if judged.is_file() { Some(take(root, &judged, LARGEST)?) } else { None };
     facts.retain(|_, value| !value.is_null());
+    facts.retain(|name, value| {
+        let Some(words) = misread(name, value) else { return true };
+        report.notes.push(format!("{}: its `{name}` is left out: it is not {words}", shown(folder, root)));
+        false
+    });
     let mut run = Run::of(id, facts)?;
-    let task = run.scenario(sources, scored_name.as_deref()).map(|source| source.task.clone());
-    if task.is_none() {
-        report.notes.push(format!("{}: no scenario is about `{}`", shown(folder, root), run.repo));
+    let source = run.scenario(sources, scored_name.as_deref());
+    match source {
+        None => report.notes.push(format!("{}: no scenario is about `{}`", shown(folder, root), run.repo)),
+        Some(source) if source.broken => report.notes.push(format!(
+            "{}: its scenario `{}` can't be used; mend it and import again",
+            shown(folder, root),
+            shown(&source.path, root)
+        )),
+        Some(_) => {}
+    }
+    let task = source.map_or_else(|| slug(&run.repo), |source| source.task.clone());
+    let repo = slug(&run.repo);
+    let mut replicate = run.replicate;
+    let cell = |replicate| (run.arm.clone(), task.clone(), repo.clone(), run.model.clone(), replicate);
+    while !cells.insert(cell(replicate)) {
+        replicate += 1;
+    }
+    if replicate != run.replicate {
+        report.notes.push(format!(
+            "{}: another run is of its arm, task and replicate {}; it is replicate {replicate} here",
+            shown(folder, root),
+            run.replicate
+        ));
     }
     doc.element(&["answer"]);
-    doc.pair("id", id).pair("arm", run.arm.clone()).pair("task", task.unwrap_or_else(|| slug(&run.repo)));
-    if run.replicate > 1 {
-        doc.pair("replicate", run.replicate);
+    doc.pair("id", id).pair("arm", run.arm.clone()).pair("task", task.as_str());
+    if replicate > 1 {
+        doc.pair("replicate", replicate);
     }
-    doc.pair("repo", slug(&run.repo)).pair("model", run.model.clone()).pair("dialect", "claude");
+    doc.pair("repo", repo.as_str()).pair("model", run.model.clone()).pair("dialect", "claude");
     doc.pair("digest", Digest::of(&transcript).hex());
     doc.pair("judgement-digest", judgement.as_ref().map(|bytes| Digest::of(bytes).hex()));
     doc.pair("origin", format!("{}/transcript.json", shown(folder, root)));
@@ -302,20 +339,22 @@ fn run(
     Ok(())
 }
 
-/// The files of a run that are there.
-fn kept(id: String, folder: &Path) -> Kept {
-    let there = |name: &str| Some(folder.join(name)).filter(|path| path.is_file());
+/// What tells answers apart: arm, task, repository, model, replicate.
+type Cell = (String, String, String, Option<String>, u32);
+
+/// The files of a run that are there, each where its links lead.
+fn kept(id: String, folder: &Path, root: &Path) -> Kept {
+    let there = |name: &str| {
+        let path = folder.join(name);
+        let inside = fsio::stays_inside(root, &shown(&path, root));
+        path.canonicalize().ok().filter(|path| inside && path.is_file())
+    };
     Kept {
         id,
-        transcript: Content::Files(vec![folder.join(TRANSCRIPT)]),
+        transcript: Content::Files(there(TRANSCRIPT).into_iter().collect()),
         judgement: there(JUDGED),
         others: FILES.into_iter().filter_map(|name| Some((name.to_owned(), there(name)?))).collect(),
     }
-}
-
-/// A file of a run.
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fsio::read_limited(path, LARGEST).map_err(|error| error.explain())
 }
 
 /// What a run is, from its record and its place.
@@ -373,7 +412,7 @@ impl Run {
 }
 
 /// Hand grades and locks of held-out sets are kept as they are.
-fn held_out(path: &Path, into: &Path, report: &mut Report) -> Result<(), ImportError> {
+fn held_out(path: &Path, files: &mut Files, report: &mut Report) {
     let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
     for folder in ["held-out", "scenarios/held-out"] {
         for entry in std::fs::read_dir(path.join(folder)).into_iter().flatten().flatten() {
@@ -385,10 +424,9 @@ fn held_out(path: &Path, into: &Path, report: &mut Report) -> Result<(), ImportE
         }
     }
     for (name, from) in found {
-        let bytes = fsio::read_limited(&from, LARGEST_MANIFEST)?;
-        let file = PathBuf::from("held-out").join(name);
-        fsio::write_atomic(&into.join(&file), &bytes, Durability::Synced)?;
-        report.written.push(file);
+        match take(path, &from, LARGEST_MANIFEST) {
+            Ok(bytes) => files.add(PathBuf::from("held-out").join(name), bytes),
+            Err(problem) => report.problems.push(problem),
+        }
     }
-    Ok(())
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::axes::Axes;
+use super::metrics::is_name;
 use super::params::Params;
 use super::{Cx, Unknown, short, texts};
 use crate::artifact::part;
@@ -67,8 +68,23 @@ pub(super) fn graders(cx: &mut Cx<'_>) {
                 cx.error("no-file", message, cx.at(&at), "write a path below the project's root");
             }
         }
+        if grader.time.is_some_and(|time| time.0.is_zero()) {
+            let help = "write a length of time, or leave it out: no program could end";
+            let message = format!("`time` of the grader `{}` is no time at all", short(&name));
+            cx.error("out-of-range", message, cx.at(&path.key("time")), help);
+        }
         for (metric, bounds) in &grader.metrics {
             let at = path.key("metrics").key(metric);
+            if !is_name(metric) {
+                let help =
+                    "write letters, digits, `_`, `@`, `.` and `-`, so that composites and gates can name it";
+                cx.error(
+                    "bad-name",
+                    format!("`{}` is no name of a metric", short(metric)),
+                    cx.key(&at),
+                    help,
+                );
+            }
             let taken = seen.insert(metric.clone(), name.clone());
             if metrics.contains(metric) || taken.is_some() {
                 let help = "give it another name";

@@ -218,7 +218,9 @@ impl Data {
                                 cx.project.show(&cx.project.root)
                             )
                         }
-                        ProjectError::Outside(_) => "a preset elsewhere can be named with `--set`".to_owned(),
+                        ProjectError::Outside(_) | ProjectError::Linked(_) => {
+                            "a preset elsewhere can be named with `--set`".to_owned()
+                        }
                         ProjectError::Unreadable(_) => "name a readable file".to_owned(),
                     };
                     let message = format!("there is no server preset `{}`: {error}", short(name));

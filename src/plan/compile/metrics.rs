@@ -179,17 +179,18 @@ fn precise_sum(values: impl Iterator<Item = f64>) -> f64 {
 /// `metric` or `1/(1+metric)`.
 fn term(key: &str) -> Option<(&str, bool)> {
     let compact = key.trim();
-    let plain = |name: &str| {
-        let word = |c: char| c.is_ascii_alphanumeric() || "_@.-".contains(c);
-        !name.is_empty() && name.chars().all(word)
-    };
-    if plain(compact) {
+    if is_name(compact) {
         return Some((compact, false));
     }
     let rest = compact.strip_prefix('1')?.trim_start().strip_prefix('/')?.trim_start().strip_prefix('(')?;
     let inner = rest.trim_start().strip_prefix('1')?.trim_start().strip_prefix('+')?.trim_start();
     let metric = inner.strip_suffix(')')?.trim_end();
-    plain(metric).then_some((metric, true))
+    is_name(metric).then_some((metric, true))
+}
+
+/// Whether a text may be a metric's name.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_@.-".contains(c))
 }
 
 /// What is weighed must be better when there is more of it.

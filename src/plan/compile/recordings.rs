@@ -14,9 +14,11 @@ use crate::diag::{Diagnostic, Place};
 use crate::digest::Digest;
 use crate::manifest::dataset::{Question, QuestionSet, Repo};
 use crate::manifest::load;
+use crate::manifest::origin::is_commit_id;
 use crate::manifest::path::KeyPath;
 use crate::manifest::project::{Found, Origin, is_plain, normal};
 use crate::manifest::recording::RecordedAnswer;
+use crate::manifest::recording_check::INSIDE;
 use crate::plan::compiled::{Answer, Bytes, Repository, Scenario, Source};
 use crate::shipped;
 
@@ -102,7 +104,7 @@ impl Answers {
     /// Reads a scenario of the project or a shipped one.
     pub(super) fn scenario(&mut self, cx: &mut Cx<'_>, path: &str) -> Option<&Scenario> {
         if !self.scenarios.contains_key(path) {
-            let found = cx.project.find(path).ok().flatten()?;
+            let found = self.find(cx, path, None)?;
             self.take_scenario(cx, path, &found)?;
         }
         self.scenarios.get(path)
@@ -161,15 +163,34 @@ impl Answers {
             Some(path) => Some(file(cx, path, "judgement")?),
             None => object(wire.judgement_digest.as_ref()),
         };
-        let scenario = self.scenario_of(cx, beside, &wire.task);
+        let scenario = self.scenario_of(cx, beside, &wire.task, place);
         let mut answer = Answer::of(wire, label, transcripts, judgement);
         answer.scenario = scenario;
-        answer.question = self.question_of(cx, beside, &answer.repo, &answer.task);
+        answer.question = self.question_of(cx, beside, (&answer.repo, &answer.task), place);
         Some(answer)
     }
 
+    /// A file of the project or a shipped one; one that is there and can't be had is reported at `place`.
+    fn find(&mut self, cx: &mut Cx<'_>, path: &str, place: Option<Place>) -> Option<Found> {
+        match cx.project.find(path) {
+            Ok(found) => found,
+            Err(error) => {
+                self.unsure = true;
+                let place = place.unwrap_or_else(|| cx.table(&KeyPath::root()));
+                cx.error("unreadable", error.to_string(), place, "make it a readable file of the project");
+                None
+            }
+        }
+    }
+
     /// Path of the scenario of a task: beside its recording, else the project's or a shipped one.
-    fn scenario_of(&mut self, cx: &mut Cx<'_>, beside: &Beside, task: &str) -> Option<String> {
+    fn scenario_of(
+        &mut self,
+        cx: &mut Cx<'_>,
+        beside: &Beside,
+        task: &str,
+        place: &dyn Fn(&str) -> Place,
+    ) -> Option<String> {
         let near = format!("{}/scenarios/{task}.toml", beside.folder);
         let own = format!("scenarios/{task}.toml");
         let paths = if beside.folder.is_empty() { vec![own] } else { vec![near, own] };
@@ -178,7 +199,7 @@ impl Answers {
                 return Some(path);
             }
             // The project's own comes before a shipped one of the same path, also for a shipped recording.
-            if let Some(found) = cx.project.find(&path).ok().flatten() {
+            if let Some(found) = self.find(cx, &path, Some(place("task"))) {
                 self.take_scenario(cx, &path, &found)?;
                 return Some(path);
             }
@@ -187,14 +208,20 @@ impl Answers {
     }
 
     /// The question of a task, from a set that lies beside the recording.
-    fn question_of(&mut self, cx: &mut Cx<'_>, beside: &Beside, repo: &str, task: &str) -> Option<Question> {
+    fn question_of(
+        &mut self,
+        cx: &mut Cx<'_>,
+        beside: &Beside,
+        (repo, task): (&str, &str),
+        place: &dyn Fn(&str) -> Place,
+    ) -> Option<Question> {
         let path = format!("{}/questions/{repo}.toml", beside.folder);
         if beside.folder.is_empty() || !is_plain(&path) {
             return None;
         }
         if !self.sets.contains_key(&path) {
             let mut set = None;
-            if let Some(found) = cx.project.find(&path).ok().flatten() {
+            if let Some(found) = self.find(cx, &path, Some(place("repo"))) {
                 let loaded = load::questions(&found.shown, &found.bytes);
                 self.unsure |= loaded.diagnostics.iter().any(Diagnostic::is_error);
                 cx.found.extend(loaded.diagnostics);
@@ -216,17 +243,18 @@ impl Answers {
             // Beside the scenario's folder, as an import lays them, else in the project.
             let base = path.strip_suffix(&format!("scenarios/{}.toml", task.name)).unwrap_or_default();
             let near = format!("{base}{wanted}");
+            let place = loaded.document.value_place(&KeyPath::of(&["rubric"]));
+            let before = cx.found.len();
             let found = [near.as_str(), wanted.as_str()]
                 .into_iter()
                 .filter(|path| is_plain(path))
-                .find_map(|path| cx.project.find(path).ok().flatten());
+                .find_map(|path| self.find(cx, path, Some(place.clone())));
             if let Some(found) = found {
                 let loaded = load::rubric(&found.shown, &found.bytes);
                 self.unsure |= loaded.diagnostics.iter().any(Diagnostic::is_error);
                 cx.found.extend(loaded.diagnostics);
                 rubric = loaded.value;
-            } else {
-                let place = loaded.document.value_place(&KeyPath::of(&["rubric"]));
+            } else if cx.found.len() == before {
                 let message = format!("there is no rubric `{}`", short(wanted));
                 cx.error("no-rubric", message, place, "write it, or take `rubric` out");
                 self.unsure = true;
@@ -247,6 +275,8 @@ impl Answers {
     ) -> (IndexMap<String, Answer>, IndexMap<String, Scenario>) {
         let checkouts = checkouts(cx, params);
         for answer in self.all.values_mut() {
+            let (commit, remark) = commit(answer);
+            answer.remark = remark;
             if data.has(&answer.repo)
                 && let Some(repository) = data.repository(cx, &answer.repo, &Place::new("", "", 0, 0))
             {
@@ -254,7 +284,7 @@ impl Answers {
                     let asked = repository.questions.question.iter().find(|q| q.id == answer.task);
                     answer.question = asked.cloned();
                 }
-                if checkouts.is_none() && !answer.facts.contains_key(COMMIT) {
+                if checkouts.is_none() && commit.is_none() {
                     repos.entry(answer.repo.clone()).or_insert_with(|| repository.clone());
                     answer.corpus = Some(answer.repo.clone());
                 }
@@ -263,19 +293,25 @@ impl Answers {
             let own = answer.facts.get(REPO).and_then(|name| name.as_str()).unwrap_or(&answer.repo);
             let Some(folder) = checkouts.as_ref().filter(|_| is_plain(own)).map(|folder| folder.join(own))
             else {
+                if answer.corpus.is_none() {
+                    // Nothing is looked up: how doesn't matter.
+                    answer.remark = None;
+                }
                 continue;
             };
             if !folder.is_dir() {
+                answer.remark = Some(format!("among the checkouts is no folder `{own}`"));
                 continue;
             }
-            let commit = answer.facts.get(COMMIT).and_then(|commit| commit.as_str()).map(str::to_owned);
             let is_git = folder.join(".git").exists() || folder.join("HEAD").is_file();
-            let (name, source) = match commit.filter(|_| is_git) {
-                Some(commit) => {
-                    (format!("{}@{commit}", answer.repo), Source::Checkout { path: folder, commit })
-                }
-                None => (format!("{}@files", answer.repo), Source::Folder(folder)),
-            };
+            if let Some(commit) = commit.as_ref().filter(|_| !is_git) {
+                answer.remark = Some(format!(
+                    "the commit {commit} could not be honoured: `{own}` is no git repository; its files as they are were used"
+                ));
+            }
+            let commit = commit.filter(|_| is_git);
+            let name = format!("{}@{}", answer.repo, commit.as_deref().unwrap_or("files"));
+            let source = Source::Cited { path: folder, commit };
             repos.entry(name.clone()).or_insert_with(|| Repository {
                 name: name.clone(),
                 source,
@@ -292,6 +328,21 @@ impl Answers {
         }
         (self.all, self.scenarios)
     }
+}
+
+/// The commit that an answer's record names, and what is to be said of one that can't be used.
+fn commit(answer: &Answer) -> (Option<String>, Option<String>) {
+    let Some(commit) = answer.facts.get(COMMIT).and_then(|commit| commit.as_str()) else {
+        return (None, None);
+    };
+    if is_commit_id(commit) {
+        return (Some(commit.to_owned()), None);
+    }
+    let remark = format!(
+        "the commit `{}` of the record is no commit's id and may mean another one today: it counts as not recorded",
+        short(commit)
+    );
+    (None, Some(remark))
 }
 
 /// The folder that the parameter `checkouts` names, when it is set.
@@ -319,6 +370,13 @@ fn checkouts(cx: &mut Cx<'_>, params: &Params) -> Option<PathBuf> {
 
 /// Where a file that a recording names is: in the project, else among the shipped ones.
 fn bytes(cx: &mut Cx<'_>, beside: &Beside, path: &str, place: Place) -> Option<Bytes> {
+    if !beside.shipped
+        && is_plain(path)
+        && let Some(error) = cx.project.leads_out(path)
+    {
+        cx.error("bad-path", error.to_string(), place, INSIDE);
+        return None;
+    }
     if !beside.shipped && cx.project.holds_file(path) {
         return Some(Bytes::File(path.to_owned()));
     }
