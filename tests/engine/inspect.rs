@@ -83,7 +83,9 @@ fn replay_names_a_stage_that_lied() {
     assert_eq!(liar.code, 3, "{}", liar.stdout);
     assert!(liar.stdout.contains("clock") && liar.stdout.contains("text"), "{}", liar.stdout);
     // The first result stays.
-    let before = env.run(&["show", "clock", "--part", "text", "--run", "latest"]).ok().stdout;
+    let runs = env.run(&["runs", "--json"]).ok().json();
+    let replay = runs["runs"].as_array().unwrap().last().unwrap()["run"].as_str().unwrap();
+    let before = env.run(&["show", "clock", "--part", "text", "--run", replay]).ok().stdout;
     assert!(env.executed(&["pipelines/inspect.toml"]).is_empty());
     let after = env.run(&["show", "clock", "--part", "text"]).ok().stdout;
     assert!(!after.is_empty() && before != after, "the replay's own result is shown in its run only");
