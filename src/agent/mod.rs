@@ -18,13 +18,13 @@ mod tools;
 
 use serde::Deserialize;
 
-pub use self::rag_bench::results;
+pub use self::rag_bench::{claims, results};
 pub use crate::artifact::transcript::Dialect;
 use crate::artifact::transcript::{Transcript, Usage};
 use loose::{Opt, Shape, Text};
 
 /// Version of all readers; raised when what they read from equal bytes changes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Longest stream that is read, in bytes.
 pub const MAX_BYTES: usize = 256 << 20;
 
@@ -57,6 +57,14 @@ pub enum ReadError {
         dialect: Dialect,
         /// Beginning of the first line.
         first: String,
+    },
+    /// A field that nothing can be done without is of another kind.
+    #[error("`{field}` of a row of {} can't be read", .dialect.name())]
+    Field {
+        /// What it was taken for.
+        dialect: Dialect,
+        /// The field.
+        field: &'static str,
     },
     /// Events of two agents in one stream.
     #[error("line {line} of a stream of {} is an event of {}: `{text}`", .dialect.name(), .other.name())]

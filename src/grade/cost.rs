@@ -12,7 +12,8 @@ use crate::manifest::pipeline::Profile;
 /// calls; a call that failed is null, so that failures are counted beside the
 /// percentiles. A question that was not asked has no value.
 ///
-/// Profile `rag-bench` takes values above 0 only, as its section 5.4.
+/// Profile `rag-bench` takes every value above 0 and no other, whatever became of the call: also the
+/// 120000 of a call that ran out of time (its sections 4.4 and 5.4).
 pub fn latency(
     rows: &[AnswerRow],
     timing: &Timing,
@@ -29,12 +30,16 @@ pub fn latency(
                 return GradeRow { state: CellState::Missing, ..blank(question) };
             };
             let mut out = stated(row, question);
-            if counts(row, profile) && row.calls > 0 {
-                let taken = times.get(question.id.as_str()).copied().flatten();
+            if counts(row, profile) {
+                let taken = times.get(question.id.as_str()).copied().flatten().filter(|ms| ms.is_finite());
                 let succeeded = row.state != CellState::Error && row.error.is_none();
-                let usable = taken
-                    .filter(|ms| ms.is_finite() && succeeded && (*ms > 0.0 || profile != Profile::RagBench));
-                out.values.insert(LATENCY.to_owned(), usable);
+                let usable = match profile {
+                    Profile::RagBench => taken.filter(|ms| *ms > 0.0),
+                    Profile::Default | Profile::Sense => taken.filter(|_| succeeded && row.calls > 0),
+                };
+                if row.calls > 0 || usable.is_some() {
+                    out.values.insert(LATENCY.to_owned(), usable);
+                }
             }
             out
         })

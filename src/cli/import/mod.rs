@@ -28,7 +28,9 @@ pub(super) fn rag_bench(
         rag_bench::import(&cwd.join(&command.path), &cwd.join(&command.into)).map_err(
             |error| match error {
                 ImportError::Fs(error) => error.into(),
-                ImportError::NoDataset(_) | ImportError::Repos(_) => CliError::Usage(error.to_string()),
+                ImportError::NoDataset(_) | ImportError::Repos(_) | ImportError::TooMany { .. } => {
+                    CliError::Usage(error.to_string())
+                }
                 ImportError::Invalid { .. } => CliError::Infrastructure(error.to_string()),
             },
         )?;

@@ -1,5 +1,6 @@
 //! What a session cost: tokens, money, time, against the ceilings of its task.
 
+use crate::artifact::Claims;
 use crate::artifact::transcript::{Transcript, TurnEnd, Usage};
 use crate::manifest::pipeline::Profile;
 use crate::manifest::scenario::Scenario;
@@ -38,6 +39,7 @@ pub(super) fn as_f64(count: u64) -> f64 {
 pub(super) fn columns(
     scenario: Option<&Scenario>,
     transcript: &Transcript,
+    claims: Option<&Claims>,
     wall_s: Option<f64>,
     profile: Profile,
 ) -> Vec<(&'static str, Option<f64>)> {
@@ -67,6 +69,7 @@ pub(super) fn columns(
     out.push(("cost_usd", transcript.cost_usd));
     out.push(("wall_s", wall));
     out.push(("turns", turns.map(as_f64)));
-    out.push(("tool_calls", Some(as_f64(transcript.calls().count() as u64))));
+    let known = claims.is_none_or(|claims| !claims.lacks("tool_calls"));
+    out.push(("tool_calls", known.then(|| as_f64(transcript.calls().count() as u64))));
     out
 }

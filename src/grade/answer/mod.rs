@@ -11,6 +11,7 @@ mod checks;
 mod cited;
 mod cost;
 mod gold;
+mod listed;
 mod sense;
 mod steps;
 mod tools;
@@ -21,9 +22,9 @@ use serde_json::{Value, json};
 
 use super::citation::{Bucket, Citation, Finding, View, examine};
 use super::sense::citations::Checkout;
-use crate::artifact::transcript::Transcript;
+use crate::artifact::transcript::{Dialect, Fault as Happened, Transcript};
 use crate::artifact::{
-    AnswerRow, CellState, CitationRow, GradeRow, Grades, Item, Recorded, SessionState, Timing,
+    AnswerRow, CellState, CitationRow, Claims, Fault, GradeRow, Grades, Item, Recorded, SessionState, Timing,
 };
 use crate::manifest::dataset::Question;
 use crate::manifest::pipeline::Profile;
@@ -44,6 +45,8 @@ pub struct Inputs<'a> {
     pub transcript: &'a Transcript,
     /// What a server returned for the question, of a row that is about a server alone.
     pub results: Option<(&'a [AnswerRow], &'a Timing)>,
+    /// What an imported row says beside its answer or list.
+    pub claims: Option<&'a Claims>,
     /// Its stream as it came.
     pub stream: &'a [u8],
     /// What is known beside it.
@@ -112,15 +115,15 @@ pub fn grade(names: &[&str], inputs: &Inputs<'_>, profile: Profile) -> Graded {
     let mut values: BTreeMap<String, Option<f64>> = BTreeMap::new();
     let mut rank = None;
     if let Some((rows, timing)) = inputs.results {
-        rank = listed(names, inputs.question, rows, timing, profile, &mut values);
+        rank = listed::grade(names, inputs, rows, timing, profile, &mut out.items, &mut values);
     } else if profile == Profile::Sense && inputs.scenario.is_some() {
         sense::grade(names, inputs, &mut out, &mut values);
     } else {
         default(names, inputs, profile, &mut out, &mut values);
     }
+    let (state, fault) = counted(inputs, profile);
     // What never came to an answer has no score; where the fault is the treatment's, it counts 0.
-    let lost = matches!(inputs.cell.state, CellState::Error | CellState::Invalid);
-    if lost && inputs.cell.fault != Some(crate::artifact::Fault::Treatment) {
+    if matches!(state, CellState::Error | CellState::Invalid) && fault != Some(Fault::Treatment) {
         for value in values.values_mut() {
             *value = None;
         }
@@ -134,38 +137,32 @@ pub fn grade(names: &[&str], inputs: &Inputs<'_>, profile: Profile) -> Graded {
         task: inputs.task.to_owned(),
         kind,
         difficulty: words(inputs.question.map(|q| json!(q.difficulty))),
-        state: inputs.cell.state,
+        state,
         codes: inputs.cell.codes.clone(),
-        fault: inputs.cell.fault,
+        fault,
         values,
         rank,
     });
     out
 }
 
-/// Columns that look further down a list than its beginning, which is all that was written down.
-const DEEP: [&str; 6] = ["hit@10", "rr", "ap", "ndcg@10", "recall@10", "precision@10"];
-
-/// Grades the list that a server returned for a question.
-fn listed(
-    names: &[&str],
-    question: Option<&Question>,
-    rows: &[AnswerRow],
-    timing: &Timing,
-    profile: Profile,
-    values: &mut BTreeMap<String, Option<f64>>,
-) -> Option<u64> {
-    let of_lists: Vec<&str> =
-        names.iter().copied().filter(|name| ["ranking", "latency"].contains(name)).collect();
-    let inputs = super::Inputs {
-        questions: question.map(std::slice::from_ref)?,
-        rows: Some(rows),
-        timing: Some(timing),
-        ingest: None,
+/// State and fault of the session as the profile counts it.
+///
+/// rag-bench knows errors of rows and nothing else: what servers an arm had, and whether a word was
+/// said, leaves no row out. The session's codes stay with the grades.
+fn counted(inputs: &Inputs<'_>, profile: Profile) -> (CellState, Option<Fault>) {
+    let cell = inputs.cell;
+    let failed = || {
+        inputs.transcript.dialect != Dialect::RagBench
+            || inputs.transcript.faults.iter().any(|fault| matches!(fault, Happened::AgentError { .. }))
     };
-    let row = super::grade(&of_lists, inputs, profile).ok()?.rows.pop()?;
-    values.extend(row.values.into_iter().filter(|(column, _)| !DEEP.contains(&column.as_str())));
-    row.rank
+    let kept = match (profile, cell.state) {
+        (Profile::RagBench, _) if inputs.results.is_some() => false,
+        (Profile::RagBench, CellState::Invalid) => true,
+        (Profile::RagBench, CellState::Error) => !failed(),
+        _ => false,
+    };
+    if kept { (CellState::Valid, None) } else { (cell.state, cell.fault) }
 }
 
 fn row(citation: &Citation, finding: &Finding) -> CitationRow {
@@ -239,23 +236,14 @@ fn default(
             }
             ("efficiency", scenario) => {
                 let wall = inputs.session.facts.get("wall_time_seconds").and_then(Value::as_f64);
-                put(cost::columns(scenario, inputs.transcript, wall, profile));
+                put(cost::columns(scenario, inputs.transcript, inputs.claims, wall, profile));
             }
             ("adoption", scenario) => {
                 let checked = inputs.view.is_some();
-                put(adoption::columns(scenario, inputs.transcript, inputs.server, &cited, checked));
+                put(adoption::columns(scenario, inputs, &cited, checked, profile));
             }
             ("accuracy", _) => {
-                let published = accuracy::published(&inputs.session.facts).filter(|_| steps.text.is_empty());
-                if let Some(hits) = published {
-                    // By other rules nothing can be said without the words.
-                    if profile == Profile::RagBench {
-                        let (items, columns) = accuracy::as_published(hits);
-                        put(columns);
-                        out.items.extend(items);
-                    }
-                } else if let Some(question) = inputs.question {
-                    let (items, columns) = accuracy::grade(question, &steps.text, profile);
+                if let Some((items, columns)) = accuracy::of(inputs, &steps.text, profile) {
                     put(columns);
                     out.items.extend(items);
                 }
