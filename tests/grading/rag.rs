@@ -309,7 +309,9 @@ fn rows_that_cant_be_used_are_named_and_the_others_are_imported() {
     assert_eq!((&row["state"], &row["codes"][0]), (&json!("error"), &json!("unreadable-transcript")));
     assert_eq!(row["replicate"], 2);
     let row = place.row("agent/a/shop_001");
-    assert_eq!(row["grades"]["tool_calls"], 0.0);
+    // More calls than anyone makes are unknown, not none.
+    assert_eq!(row["grades"]["tool_calls"], Value::Null);
+    assert!(row["notes"].to_string().contains("`tool_calls.Grep` can't be read"), "{row}");
     // A file that is no result of anything.
     place.write("other.json", "{\"a\": 1}");
     let said = place.go(&["import", "rag-bench", "other.json"]);

@@ -16,7 +16,8 @@ const MCP: &str = "mcp__";
 /// Columns and their values; those about a server are left out where the arm has none, and
 /// what needs a scenario's target for a question.
 ///
-/// Profile `rag-bench` counts calls of any server, and takes a row's own count of them first.
+/// Profile `rag-bench` counts calls of any server; whether one was used is told by a row's own count
+/// of them, where it has one.
 pub(super) fn columns(
     scenario: Option<&Scenario>,
     inputs: &Inputs<'_>,
@@ -54,11 +55,14 @@ pub(super) fn columns(
     let lacks = |field: &str| inputs.claims.is_some_and(|claims| claims.lacks(field));
     let known = !lacks("tool_calls");
     let told = inputs.claims.and_then(|claims| claims.mcp_calls).filter(|_| rag);
-    let calls = told.or(Some(own).filter(|_| known && !(rag && lacks("mcp_calls"))));
-    let used = calls.map(|calls| calls > 0).or((own > 0).then_some(true));
+    let used = match told {
+        Some(calls) => Some(calls > 0),
+        None if own > 0 => Some(true),
+        None => (known && !(rag && lacks("mcp_calls"))).then_some(false),
+    };
     out.push(("server_used", used.map(|used| if used { 1.0 } else { 0.0 })));
     out.push(("tool_fluency", share(own, own + native).filter(|_| known)));
-    out.push(("server_calls", calls.map(as_f64)));
+    out.push(("server_calls", Some(as_f64(own)).filter(|_| known)));
     out.push(("server_failed", share(failed, own).filter(|_| known)));
     out.push(("native_lookups", Some(as_f64(native)).filter(|_| known)));
     out
