@@ -21,8 +21,6 @@ const MOST: f64 = 9e15;
 /// What the benchmark writes down for a call that ran out of time, and for a server that was gone.
 const TIMEOUT: &str = "timeout";
 const SERVER_GONE: &str = "server_error";
-/// Folder below which it keeps its clones, one per repository.
-const CLONES: &str = "/repos/";
 /// Names of the question that an agent's row is about: the benchmark's, and that of excerpts.
 const ASKED: [&str; 2] = ["query_id", "question"];
 
@@ -248,7 +246,6 @@ fn not_of(text: &str) -> ReadError {
 /// A server's row: what it returned for a question.
 struct Found<'v> {
     id: &'v str,
-    repo: &'v str,
     /// None: they can't be read.
     files: Option<Vec<&'v str>>,
     symbols: Vec<&'v str>,
@@ -273,13 +270,13 @@ impl<'v> Found<'v> {
         });
         let mut out = Self {
             id,
-            repo: fields.take(&["repo"], Value::as_str).unwrap_or_default(),
             files,
             symbols: fields.list("returned_symbols").unwrap_or_default(),
             latency_ms: fields.take(&["latency_ms"], number),
             calls: fields.take(&["tool_calls"], count),
             error,
             claims: Claims {
+                repo: fields.take(&["repo"], Value::as_str).map(str::to_owned),
                 file_hit: fields.take(&["found_file"], verdict),
                 symbol_hit: fields.take(&["found_symbol"], verdict),
                 expected_files: fields.texts("expected_files"),
@@ -316,7 +313,7 @@ pub fn results(stream: &[u8]) -> Option<(AnswerRow, CallTiming)> {
     };
     let symbols: Vec<&str> = row.symbols.iter().copied().filter(|symbol| !symbol.is_empty()).collect();
     let results = (0..files.len().max(symbols.len())).map(|at| Hit {
-        file: files.get(at).filter(|file| !file.is_empty()).map(|file| inside(file, row.repo)),
+        file: files.get(at).filter(|file| !file.is_empty()).map(|file| (*file).to_owned()),
         symbol: symbols.get(at).map(|symbol| (*symbol).to_owned()),
         line: None,
         score: None,
@@ -344,15 +341,6 @@ pub fn claims(stream: &[u8]) -> Option<Claims> {
     let row: Map<String, Value> = serde_json::from_slice(stream).ok()?;
     let agent = Row::of(&row).map(|row| row.claims);
     agent.or_else(|| Found::of(&row).map(|row| row.claims))
-}
-
-/// A path below the benchmark's clone of a repository, from there on.
-fn inside(file: &str, repo: &str) -> String {
-    let clone = format!("{CLONES}{repo}/");
-    match file.split_once(clone.as_str()) {
-        Some((_, inside)) if !repo.is_empty() => inside.to_owned(),
-        _ => file.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -411,7 +399,7 @@ mod tests {
             "returned_symbols": ["", "f", null, "g", "h"], "latency_ms": 3, "tool_calls": 1.0 }));
         let pairs: Vec<_> =
             row.results.iter().map(|hit| (hit.file.as_deref(), hit.symbol.as_deref())).collect();
-        assert_eq!(pairs, [(Some("a.py"), Some("f")), (None, Some("g")), (None, Some("h"))]);
+        assert_eq!(pairs, [(Some("/x/repos/r/a.py"), Some("f")), (None, Some("g")), (None, Some("h"))]);
         assert_eq!((row.calls, call.latency_ms), (1, Some(3.0)));
         let (row, call) = list(json!({ "id": "q", "error": "timeout", "latency_ms": 120_000 }));
         assert_eq!(

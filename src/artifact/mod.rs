@@ -318,6 +318,8 @@ pub struct GradeRow {
 pub struct Claims {
     /// The row has no key `answer`: an excerpt, whose words are elsewhere.
     pub excerpt: bool,
+    /// The repository, as a server's row names it.
+    pub repo: Option<String>,
     /// Was an expected file named (an agent's row) or found in the first five (a server's)?
     pub file_hit: Option<bool>,
     /// The same of an expected symbol.

@@ -106,6 +106,12 @@ mod tests {
         assert_eq!(graded[4].state, CellState::Missing);
         let reference = latency(&rows, &timing, &questions, Profile::RagBench);
         assert_eq!(reference[3].values[LATENCY], None);
+        // A call that ran out of time took it, whatever was counted.
+        let late = [AnswerRow { state: CellState::Error, ..row("b", Some("timeout"), 0) }];
+        let timing = Timing { calls: vec![call("b", Some(120_000.0))], ..Timing::default() };
+        let of = |profile| latency(&late, &timing, &questions[1..2], profile)[0].values.get(LATENCY).copied();
+        assert_eq!(of(Profile::RagBench), Some(Some(120_000.0)));
+        assert_eq!(of(Profile::Default), None);
     }
 
     #[test]

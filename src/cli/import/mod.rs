@@ -66,10 +66,12 @@ pub(super) fn rag_bench(
         report.repos, report.questions, report.warmups, report.servers
     ));
     if report.runs > 0 {
+        let listed = format!(": {into}/recording.toml lists them, their rows are in the store");
         out.data(&format!(
-            "{} result files with {} answers: {into}/recording.toml lists them, their rows are in the store\n",
+            "{} result files with {} answers{}\n",
             report.runs,
-            report.kept.len()
+            report.kept.len(),
+            if report.kept.is_empty() { "" } else { &listed }
         ));
     }
     for note in &report.notes {
@@ -78,6 +80,8 @@ pub(super) fn rag_bench(
     for problem in &report.problems {
         out.say(&format!("error: {problem}"));
     }
-    out.data(&format!("\nNext:\n  {}\n", next.join("\n  ")));
+    if !next.is_empty() {
+        out.data(&format!("\nNext:\n  {}\n", next.join("\n  ")));
+    }
     Ok(exit)
 }

@@ -252,6 +252,34 @@ mod tests {
     }
 
     #[test]
+    fn words_end_where_pythons_do() {
+        let hit = rag_symbol;
+        for text in
+            ["g.", "(g)", "g\u{301}", "g\u{203f}", "\u{200d}g\u{200d}", "g\u{20dd}", "g\u{24d0}", "gg g"]
+        {
+            assert!(hit("g", text), "{text:?}");
+        }
+        for text in ["g\u{b2}", "g\u{661}", "g\u{e9}", "g\u{2163}", "\u{2460}g", "g_", "flag", ""] {
+            assert!(!hit("g", text), "{text:?}");
+        }
+        // Beside what is no part of a word, a word must begin.
+        assert!(hit("$el", "a$el") && !hit("$el", "dir $el"));
+        assert!(hit("operator()", "operator()x") && !hit("operator()", "operator() "));
+        assert!(hit("-flag", "x-flag") && !hit("-flag", " -flag"));
+        // Places overlap, and nothing at all stands at every edge.
+        assert!(hit("a-a", "xa-a-a") && hit("", "...a") && !hit("", "...") && !hit("", ""));
+        assert!(!hit(&"a".repeat(5_000), &"a".repeat(300_000)));
+    }
+
+    #[test]
+    fn names_may_begin_with_any_character() {
+        for text in ["\u{2460}Foo src/a.py", "\u{dc}ber src/a.py", "\u{dc} src/a.py", "\u{2460}.x src/a.py"] {
+            assert!(hits(&["src/a.py"], &[], text, Profile::Default)[1], "{text}");
+        }
+        assert!(hits(&["src/\u{fc}.py"], &[], "src/\u{fc}.py", Profile::Default)[1]);
+    }
+
+    #[test]
     fn default_rules_want_whole_components_and_the_right_folder() {
         let ours =
             |files: &[&str], symbols: &[&str], text: &str| hits(files, symbols, text, Profile::Default);

@@ -9,6 +9,8 @@ use crate::manifest::pipeline::Profile;
 
 /// Columns that look further down a list than its beginning, which is all that was written down.
 const DEEP: [&str; 6] = ["hit@10", "rr", "ap", "ndcg@10", "recall@10", "precision@10"];
+/// Folder below which the benchmark keeps its clones, one per repository.
+const CLONES: &str = "/repos/";
 /// Columns about what was found.
 const HITS: [&str; 3] = ["hit@1", "hit@3", "hit@5"];
 const SYMBOLS: &str = "symbol_hit@5";
@@ -56,8 +58,14 @@ pub(super) fn grade(
         }
     };
     // The row's own id may be none that questions have here.
-    let rows: Vec<AnswerRow> =
+    let mut rows: Vec<AnswerRow> =
         rows.iter().map(|row| AnswerRow { task: question.id.clone(), ..row.clone() }).collect();
+    if let Some(repo) = claims.and_then(|claims| claims.repo.as_deref())
+        && profile != Profile::RagBench
+    {
+        let files = rows.iter_mut().flat_map(|row| &mut row.results).filter_map(|hit| hit.file.as_mut());
+        files.for_each(|file| inside(file, repo));
+    }
     let called = |call: &CallTiming| CallTiming { task: question.id.clone(), ..call.clone() };
     let timing = Timing { calls: timing.calls.iter().map(called).collect(), ..timing.clone() };
     let of_lists: Vec<&str> =
@@ -102,6 +110,15 @@ pub(super) fn grade(
             item("any file", None, "its question is not known, and nothing was published of it");
             None
         }
+    }
+}
+
+/// Cuts a path below the benchmark's clone of a repository: by our rules paths are those in the
+/// repository, by its rules the end decides.
+fn inside(file: &mut String, repo: &str) {
+    let clone = format!("{CLONES}{repo}/");
+    if let Some((_, inside)) = file.split_once(clone.as_str()).filter(|_| !repo.is_empty()) {
+        *file = inside.to_owned();
     }
 }
 
