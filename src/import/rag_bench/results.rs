@@ -275,13 +275,12 @@ impl Run {
                 ));
             }
         }
-        let arm = match arms.known.get(&condition) {
-            Some(arm) => arm.clone(),
-            None => {
-                let arm = self.arm(&condition, own, &mut arms.parts, writing, notes);
-                arms.known.insert(condition, arm.clone());
-                arm
-            }
+        let arm = if let Some(arm) = arms.known.get(&condition) {
+            arm.clone()
+        } else {
+            let arm = self.arm(&condition, own, &mut arms.parts, writing, notes);
+            arms.known.insert(condition, arm.clone());
+            arm
         };
         let place = format!("{}/{}/{task}", self.name, arm.part);
         let longest = arm.name.len().max(place.len() + MOST_NUMBER);
