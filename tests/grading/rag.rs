@@ -375,7 +375,8 @@ fn metric(place: &Place, arm: &str, name: &str) -> Value {
 }
 
 fn told(said: &Value, list: &str) -> String {
-    said[list].as_array().unwrap().iter().map(|line| format!("{}\n", line.as_str().unwrap())).collect()
+    let lines: Vec<&str> = said[list].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    lines.join("\n")
 }
 
 #[test]
