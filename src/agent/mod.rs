@@ -18,7 +18,7 @@ mod tools;
 
 use serde::Deserialize;
 
-pub use self::rag_bench::results;
+pub use self::rag_bench::{claims, results};
 pub use crate::artifact::transcript::Dialect;
 use crate::artifact::transcript::{Transcript, Usage};
 use loose::{Opt, Shape, Text};
@@ -67,6 +67,14 @@ pub enum ReadError {
         dialect: Dialect,
         /// What is wrong.
         why: &'static str,
+    },
+    /// A field that nothing can be done without is of another kind.
+    #[error("`{field}` of a row of {} can't be read", .dialect.name())]
+    Field {
+        /// What it was taken for.
+        dialect: Dialect,
+        /// The field.
+        field: &'static str,
     },
     /// Events of two agents in one stream.
     #[error("line {line} of a stream of {} is an event of {}: `{text}`", .dialect.name(), .other.name())]

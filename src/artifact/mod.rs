@@ -34,6 +34,8 @@ pub mod part {
     pub const STREAM: &str = "stream";
     /// [`super::Recorded`]: what is known of a recorded session beside its transcript.
     pub const SESSION: &str = "session";
+    /// [`super::Claims`]: what a row of another benchmark says beside its answer.
+    pub const CLAIMS: &str = "claims";
     /// [`super::transcript::Transcript`].
     pub const TRANSCRIPT: &str = "transcript";
     /// A judge's replies as they came.
@@ -333,8 +335,43 @@ pub fn is_lost(state: CellState, fault: Option<Fault>) -> bool {
     matches!(state, CellState::Error | CellState::Invalid) && fault != Some(Fault::Treatment)
 }
 
-/// Fact of a [`Recorded`] session that holds what was published of its answer: `file_hit`, `symbol_hit`.
-pub const PUBLISHED: &str = "published";
+/// What a row of a result file of the rag-bench family says beside its answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claims {
+    /// The row has no key `answer`: an excerpt, whose words are elsewhere.
+    pub excerpt: bool,
+    /// The repository, as a server's row names it.
+    pub repo: Option<String>,
+    /// Was an expected file named (an agent's row) or found in the first five (a server's)?
+    pub file_hit: Option<bool>,
+    /// The same of an expected symbol.
+    pub symbol_hit: Option<bool>,
+    /// Calls of servers' tools, by the row's own count.
+    pub mcp_calls: Option<u64>,
+    /// Files that were expected, where the row says so.
+    pub expected_files: Option<Vec<String>>,
+    /// Symbols that were expected, where the row says so.
+    pub expected_symbols: Option<Vec<String>>,
+    /// Fields that can't be read and count as unknown: `input_tokens`, `tool_calls.Grep`.
+    pub unreadable: Vec<String>,
+}
+
+impl Claims {
+    /// Whether it was published how the answer did, readable or not.
+    #[must_use]
+    pub fn judged(&self) -> bool {
+        let garbled = ["file_hit", "symbol_hit", "found_file", "found_symbol"];
+        self.file_hit.is_some()
+            || self.symbol_hit.is_some()
+            || garbled.into_iter().any(|field| self.lacks(field))
+    }
+
+    /// Whether a field, or a part of it, can't be read.
+    #[must_use]
+    pub fn lacks(&self, field: &str) -> bool {
+        self.unreadable.iter().any(|name| name.split('.').next() == Some(field))
+    }
+}
 
 /// What is known of a recorded session beside its transcript.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -181,7 +181,7 @@ fn explained(answer: &Answer, text: &str) -> String {
         let _ = writeln!(out, "  {}", plain(note));
     }
     for note in &answer.notes {
-        let _ = writeln!(out, "  {note}");
+        let _ = writeln!(out, "  {}", plain(note));
     }
     out.push_str("\nGrades\n");
     for (name, value) in &answer.values {

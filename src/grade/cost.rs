@@ -12,7 +12,8 @@ use crate::manifest::pipeline::Profile;
 /// calls; a call that failed is null, so that failures are counted beside the
 /// percentiles. A question that was not asked has no value.
 ///
-/// Profile `rag-bench` takes values above 0 only, as its section 5.4.
+/// Profile `rag-bench` takes every value above 0 and no other, whatever became of the call: also the
+/// 120000 of a call that ran out of time (its sections 4.4 and 5.4).
 pub fn latency(
     rows: &[AnswerRow],
     timing: &Timing,
@@ -29,12 +30,16 @@ pub fn latency(
                 return GradeRow { state: CellState::Missing, ..blank(question) };
             };
             let mut out = stated(row, question);
-            if counts(row, profile) && row.calls > 0 {
-                let taken = times.get(question.id.as_str()).copied().flatten();
+            if counts(row, profile) {
+                let taken = times.get(question.id.as_str()).copied().flatten().filter(|ms| ms.is_finite());
                 let succeeded = row.state != CellState::Error && row.error.is_none();
-                let usable = taken
-                    .filter(|ms| ms.is_finite() && succeeded && (*ms > 0.0 || profile != Profile::RagBench));
-                out.values.insert(LATENCY.to_owned(), usable);
+                let usable = match profile {
+                    Profile::RagBench => taken.filter(|ms| *ms > 0.0),
+                    Profile::Default | Profile::Sense => taken.filter(|_| succeeded && row.calls > 0),
+                };
+                if row.calls > 0 || usable.is_some() {
+                    out.values.insert(LATENCY.to_owned(), usable);
+                }
             }
             out
         })
@@ -101,6 +106,12 @@ mod tests {
         assert_eq!(graded[4].state, CellState::Missing);
         let reference = latency(&rows, &timing, &questions, Profile::RagBench);
         assert_eq!(reference[3].values[LATENCY], None);
+        // A call that ran out of time took it, whatever was counted.
+        let late = [AnswerRow { state: CellState::Error, ..row("b", Some("timeout"), 0) }];
+        let timing = Timing { calls: vec![call("b", Some(120_000.0))], ..Timing::default() };
+        let of = |profile| latency(&late, &timing, &questions[1..2], profile)[0].values.get(LATENCY).copied();
+        assert_eq!(of(Profile::RagBench), Some(Some(120_000.0)));
+        assert_eq!(of(Profile::Default), None);
     }
 
     #[test]

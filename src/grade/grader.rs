@@ -40,7 +40,7 @@ const INGEST: PartNeed = PartNeed { of: Kind::Ingest, part: part::INGEST };
 static GRADERS: [GraderDef; 10] = [
     GraderDef {
         name: "ranking",
-        version: 1,
+        version: 2,
         parts: &[RESULTS],
         metrics: &[
             "hit@1",
@@ -60,7 +60,7 @@ static GRADERS: [GraderDef; 10] = [
     },
     GraderDef {
         name: "latency",
-        version: 1,
+        version: 2,
         parts: &[TIMING, RESULTS],
         metrics: &["latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "latency_p95_s"],
         task_fields: &["kind", "difficulty"],
@@ -76,7 +76,7 @@ static GRADERS: [GraderDef; 10] = [
     },
     GraderDef {
         name: "accuracy",
-        version: 1,
+        version: 2,
         parts: &[TRANSCRIPT],
         metrics: &["accuracy", "file_accuracy", "symbol_accuracy", "file_precision"],
         task_fields: &[],
@@ -125,7 +125,7 @@ static GRADERS: [GraderDef; 10] = [
     },
     GraderDef {
         name: "adoption",
-        version: 2,
+        version: 3,
         parts: &[TRANSCRIPT],
         metrics: &[
             "tool_fluency",

@@ -4,10 +4,10 @@
 use serde_json::Value;
 
 use crate::artifact::transcript::{Fault as Happened, Transcript, Usage};
-use crate::artifact::{CellState, Fault, PUBLISHED, Recorded, SessionState, code};
+use crate::artifact::{CellState, Claims, Fault, Recorded, SessionState, code};
 
 /// Version of these rules; raised when a state changes for equal inputs.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Errors that other runners write down for a provider that refused further requests.
 const CAPPED: [&str; 2] = ["provider_cap_error", "rate_limited"];
 
@@ -25,12 +25,18 @@ pub enum Expected<'a> {
     Unknown,
 }
 
-/// State, codes and cause of a session.
+/// State, codes and cause of a session; `claims` are those of an imported row.
 #[must_use]
-pub fn classify(transcript: &Transcript, session: &Recorded, expected: Expected<'_>) -> SessionState {
+pub fn classify(
+    transcript: &Transcript,
+    session: &Recorded,
+    expected: Expected<'_>,
+    claims: Option<&Claims>,
+) -> SessionState {
     let mut out = SessionState { notes: notes(transcript, session), ..SessionState::default() };
+    out.notes.extend(claims.into_iter().flat_map(unreadable));
     // Excerpts have what became of an answer, without its words.
-    let published = session.facts.get(PUBLISHED).is_some_and(Value::is_object);
+    let published = claims.is_some_and(|claims| claims.excerpt && claims.judged());
     let answered = published
         || transcript.entries.iter().any(|e| !e.sub_agent && e.text().is_some_and(|t| !t.trim().is_empty()));
     let error = session.facts.get("error").and_then(Value::as_str).filter(|error| !error.is_empty());
@@ -64,6 +70,11 @@ pub fn classify(transcript: &Transcript, session: &Recorded, expected: Expected<
         arm(transcript, expected, &mut out);
     }
     out
+}
+
+/// A note per field of an imported row that can't be read.
+pub fn unreadable(claims: &Claims) -> impl Iterator<Item = String> + '_ {
+    claims.unreadable.iter().map(|field| format!("`{field}` can't be read and counts as unknown"))
 }
 
 /// Whether a runner's own clock ended the session: it says so, or its exit code is that of `timeout`.

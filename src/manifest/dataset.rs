@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::pipeline::Profile;
 
+/// Fewest characters of a question's content: a shorter line occurs in too many places.
+pub const SHORTEST_CONTENT: usize = 20;
+
 /// The repositories of a dataset.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

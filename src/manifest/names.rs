@@ -10,6 +10,9 @@ pub const ID_WORDS: &str = "letters, digits, `-`, `_` and `.`, beginning with a 
 pub const IDENTIFIER_WORDS: &str =
     "letters, digits and `_`, beginning with a letter, so that templates can use the name";
 
+/// Most bytes of a value that stands in the name of a node: an arm, a task, the id of an answer.
+pub const LONGEST_VALUE: usize = 200;
+
 const SLUG: &str = r"^[A-Za-z0-9][A-Za-z0-9_-]*$";
 const IDENTIFIER: &str = r"^[A-Za-z][A-Za-z0-9_]*$";
 

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::assemble::{RunNode, RunView};
 use crate::artifact::transcript::Transcript;
 use crate::artifact::{
-    self, CellState, CitationRow, Fault, GradeRow, Grades, Item, Judgement, Recorded, SessionState, part,
+    self, AnswerRow, CellState, CitationRow, Fault, GradeRow, Grades, Hit, Item, Judgement, Recorded,
+    SessionState, part,
 };
 use crate::digest::Digest;
 use crate::plan::key;
@@ -38,6 +39,8 @@ pub struct Answer {
     pub judgement: Option<Judgement>,
     /// What the profile's own scorer would have written.
     pub scored: Option<Digest>,
+    /// What a server returned, of a row that is about a server alone, and the rank of the first right result.
+    pub results: Option<(Vec<Hit>, Option<u64>)>,
     /// The transcript's part.
     pub transcript: Option<Digest>,
     /// Recipes of the nodes that graded it.
@@ -112,20 +115,31 @@ fn one(
     nodes: &Nodes<'_>,
 ) -> Result<Answer, StoreError> {
     let session: Recorded = get(store, read, part::SESSION)?.unwrap_or_default();
+    let of_list = read.record.part(part::RESULTS).is_some();
+    let listed: Vec<AnswerRow> = lines(store, read, part::RESULTS)?;
+    let listed: Vec<Hit> = listed.into_iter().flat_map(|row| row.results).collect();
     let mut out = Answer {
         id: session.id.clone(),
         cell: cell.clone(),
         session,
         state: get(store, read, part::CELL)?.unwrap_or_default(),
         transcript: read.record.part(part::TRANSCRIPT),
+        results: of_list.then_some((listed, None)),
         ..Answer::default()
     };
     for node in nodes.grades.iter().copied().chain(nodes.judged) {
+        let is_judge = node.record.part(part::JUDGEMENT).is_some();
         let grades: Grades = get(store, node, part::GRADES)?.unwrap_or_default();
         out.notes.extend(grades.notes);
         for row in grades.rows {
+            if !is_judge {
+                out.state = counted(std::mem::take(&mut out.state), &row);
+            }
             out.task = row.task;
             out.values.extend(row.values);
+            if let Some((_, rank)) = &mut out.results {
+                *rank = rank.or(row.rank);
+            }
         }
         out.items.extend(lines(store, node, part::ITEMS)?);
         out.citations.extend(lines(store, node, part::CITATIONS)?);
@@ -142,12 +156,23 @@ fn one(
     Ok(out)
 }
 
+/// How a session ended by the rules of the profile that graded it, with a note where those count what
+/// others don't.
+fn counted(state: SessionState, row: &GradeRow) -> SessionState {
+    if row.state != CellState::Valid || state.state == CellState::Valid {
+        return state;
+    }
+    let mut notes = state.notes.clone();
+    notes.push(format!("counted by the profile's rules: {}", state_words(&state)));
+    SessionState { server: state.server, tools: state.tools, notes, ..SessionState::default() }
+}
+
 impl Answer {
     /// Its line among the rows of a report.
     #[must_use]
     pub fn row(&self) -> Value {
         let axis = |name: &str| self.cell.get(name);
-        json!({
+        let mut out = json!({
             "answer": self.id,
             "arm": axis("arm"),
             "repo": axis("repo").unwrap_or(&self.session.repo),
@@ -159,12 +184,17 @@ impl Answer {
             "fault": self.state.fault,
             "error": self.state.error,
             "grades": self.values,
-            "notes": self.notes,
             "items": self.items,
             "citations": self.citations,
             "judgement": self.judgement,
+            "notes": self.state.notes.iter().chain(&self.notes).collect::<Vec<_>>(),
             "label": self.session.label,
-        })
+        });
+        if let Some((results, rank)) = &self.results {
+            out["results"] = json!(results);
+            out["rank"] = json!(rank);
+        }
+        out
     }
 
     /// The prose that spans count in.

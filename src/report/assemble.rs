@@ -407,6 +407,10 @@ impl RunView {
         }
         for node in &nodes {
             let Some(results) = node.record.part(part::RESULTS) else { continue };
+            if node.record.part(part::TRANSCRIPT).is_some() {
+                // It is among the answers.
+                continue;
+            }
             let unreadable =
                 |e: serde_json::Error| StoreError::Unreadable { what: node.id.clone(), why: e.to_string() };
             let answers: Vec<AnswerRow> = artifact::from_lines(&store.get(&results)?).map_err(unreadable)?;

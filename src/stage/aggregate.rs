@@ -11,8 +11,8 @@ use crate::grade::grader::JUDGE;
 use crate::grade::summarise;
 use crate::grade::summary::{Cell, Composite, CustomNumber, Design, RepoFacts, Summary, Term};
 use crate::manifest::axis;
-use crate::manifest::pipeline::{Effect, Kind as StageKind};
-use crate::plan::compiled::{Compiled, GraderProgram, Stage, Work};
+use crate::manifest::pipeline::{Effect, Kind as StageKind, Profile};
+use crate::plan::compiled::{Answer, Compiled, GraderProgram, Stage, Work};
 use crate::plan::key::{At, Kind, NoRecipe};
 use crate::store::PartContent;
 
@@ -52,6 +52,10 @@ impl Kind for Aggregate {
         out.insert("estimators".to_owned(), json!(ESTIMATORS));
         out.insert("arms".to_owned(), json!(arm_names(at.pipeline)));
         out.insert("design".to_owned(), design_value(at.pipeline));
+        let profile = profile(at.pipeline, at.stage);
+        if profile != Profile::Default {
+            out.insert("profile".to_owned(), json!(profile));
+        }
         Ok(out)
     }
 
@@ -62,6 +66,16 @@ impl Kind for Aggregate {
     fn tolerates_missing(&self) -> bool {
         true
     }
+}
+
+/// Whose rules the rows below an aggregate were graded by: those that its first grade stage with other
+/// rules than ours names.
+fn profile(pipeline: &Compiled, stage: &Stage) -> Profile {
+    let of = |need: &usize| match &pipeline.stages[*need].work {
+        Work::Grade { profile, .. } => Some(*profile),
+        _ => None,
+    };
+    stage.needs.iter().filter_map(of).find(|profile| *profile != Profile::Default).unwrap_or_default()
 }
 
 /// The part of a need that an aggregate reads.
@@ -141,8 +155,10 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
         arms: arm_names(pipeline).into_iter().map(str::to_owned).collect(),
         composites: composites(pipeline),
         design: design(pipeline),
+        profile: profile(pipeline, job.stage()),
         ..Summary::default()
     };
+    let profile = summary.profile;
     let mut needs: Vec<(&Stage, Vec<&Input>)> = Vec::new();
     for (need, inputs) in job.stage().needs.iter().zip(&job.needs) {
         let mut inputs: Vec<&Input> = inputs.iter().collect();
@@ -155,7 +171,7 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
         match &stage.work {
             Work::Grade { graders, programs, .. } => {
                 for input in &inputs {
-                    summary.custom.extend(own_numbers(job, input, programs)?);
+                    summary.custom.extend(own_numbers(job, input, programs, profile)?);
                 }
                 for name in graders {
                     if !summary.graders.contains(name) {
@@ -163,13 +179,13 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
                     }
                 }
                 for input in inputs {
-                    cells.add(job, input)?;
+                    cells.add(job, input, profile)?;
                 }
             }
             Work::Read { of: StageKind::Judge } => {
                 summary.graders.push(JUDGE.to_owned());
                 for input in inputs {
-                    cells.add(job, input)?;
+                    cells.add(job, input, profile)?;
                 }
             }
             Work::Command(command) => {
@@ -200,6 +216,16 @@ pub(super) fn run(job: &Job) -> Result<Artifact, Failure> {
     Ok(Artifact::done(vec![(part::RESULT.to_owned(), PartContent::Bytes(crate::artifact::to_json(&result)))]))
 }
 
+/// Replicate of a cell; none where there is none.
+///
+/// Rows of rag-bench are one sample: it has no replicates of answers, and a row that stands twice in a
+/// file counts twice.
+fn replicate(input: &Input, answer: Option<&Answer>, profile: Profile) -> Option<String> {
+    let recorded = answer.filter(|_| profile != Profile::RagBench);
+    let axis = input.cell.get(axis::REPLICATE).cloned();
+    axis.or_else(|| recorded.map(|answer| answer.replicate.to_string()))
+}
+
 /// Cells by what they are about: what several stages say of one session is one cell.
 #[derive(Default)]
 struct Cells {
@@ -207,15 +233,14 @@ struct Cells {
 }
 
 impl Cells {
-    fn add(&mut self, job: &Job, input: &Input) -> Result<(), Failure> {
+    fn add(&mut self, job: &Job, input: &Input, profile: Profile) -> Result<(), Failure> {
         let grades: Option<Grades> =
             input.parts.is_some().then(|| job.json(input, part::GRADES)).transpose()?;
         let value = |axis: &str| input.cell.get(axis).cloned();
         let answer = job.pipeline.answer(&input.cell);
         let of_answer = answer.is_some() || job.pipeline.scenario(&input.cell).is_some();
         let repo = value(axis::REPO).or_else(|| answer.map(|(_, answer)| answer.repo.clone()));
-        let recorded = || answer.map(|(_, answer)| answer.replicate.to_string());
-        let replicate = value(axis::REPLICATE).or_else(recorded);
+        let replicate = replicate(input, answer.map(|(_, answer)| answer), profile);
         let unit = value(axis::ANSWER).or_else(|| of_answer.then(|| value(axis::TASK)).flatten());
         let key = [value(axis::ARM), repo.clone(), replicate.clone(), unit];
         let planned = if of_answer { 1 } else { questions(&job.pipeline, &input.cell).len() as u64 };
@@ -262,14 +287,18 @@ fn merge(have: &mut Grades, more: Grades) {
 }
 
 /// Values of graders that are programs; those of a cell whose fault is the harness's are left out.
-fn own_numbers(job: &Job, input: &Input, programs: &[GraderProgram]) -> Result<Vec<CustomNumber>, Failure> {
+fn own_numbers(
+    job: &Job,
+    input: &Input,
+    programs: &[GraderProgram],
+    profile: Profile,
+) -> Result<Vec<CustomNumber>, Failure> {
     if programs.is_empty() || input.parts.is_none() {
         return Ok(Vec::new());
     }
     let grades: Grades = job.json(input, part::GRADES)?;
     let answer = job.pipeline.answer(&input.cell).map(|(_, answer)| answer);
-    let recorded = || answer.map(|answer| answer.replicate.to_string());
-    let replicate = input.cell.get(axis::REPLICATE).cloned().or_else(recorded);
+    let replicate = replicate(input, answer, profile);
     let names = programs.iter().flat_map(|program| program.grader.metrics.keys());
     let rows = grades.rows.iter().filter(|row| row.state == CellState::Valid);
     let of = |row: &GradeRow, name: &String| {

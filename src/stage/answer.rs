@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{Artifact, Failure, Input, Job};
 use crate::agent;
 use crate::artifact::transcript::{Dialect, Transcript};
-use crate::artifact::{self, AnswerRow, CallTiming, Recorded, SessionState, Timing, part};
+use crate::artifact::{self, AnswerRow, CallTiming, Claims, Recorded, SessionState, Timing, part};
 use crate::corpus::Corpus;
 use crate::digest::Digest;
 use crate::grade::answer::{self, Inputs};
@@ -73,37 +73,49 @@ pub(super) fn read(job: &Job, input: &Input) -> Result<Artifact, Failure> {
     let dialect = session.dialect.as_deref();
     let stream = streams.join(&b'\n');
     let expected = expected(job, &session);
-    if dialect == Some(Dialect::RagBench.name())
+    let claims = agent::claims(&stream).filter(|_| dialect == Some(Dialect::RagBench.name()));
+    if let Some(claims) = &claims
         && let Some((row, timing)) = agent::results(&stream)
     {
-        return Ok(listed(row, timing, stream, &session));
+        return Ok(listed(row, timing, claims, stream, &session));
     }
     let (transcript, cell) = match transcript(dialect, &stream, expected) {
         Ok(mut transcript) => {
             if transcript.cwd.is_none() {
                 transcript.cwd.clone_from(&session.cwd);
             }
-            let cell = validity::classify(&transcript, &session, expected);
+            let cell = validity::classify(&transcript, &session, expected, claims.as_ref());
             (transcript, cell)
         }
         Err(why) => (Transcript::default(), unreadable(why)),
     };
-    Ok(Artifact::done(vec![
+    let mut parts = vec![
         (part::TRANSCRIPT.to_owned(), PartContent::Bytes(artifact::to_json(&transcript))),
         (part::STREAM.to_owned(), PartContent::Bytes(stream)),
         (part::SESSION.to_owned(), PartContent::Bytes(artifact::to_json(&session))),
         (part::CELL.to_owned(), PartContent::Bytes(artifact::to_json(&cell))),
-    ]))
+    ];
+    parts.extend(
+        claims.map(|claims| (part::CLAIMS.to_owned(), PartContent::Bytes(artifact::to_json(&claims)))),
+    );
+    Ok(Artifact::done(parts))
 }
 
 /// A row about a server alone: no agent said anything, and a list is what is graded.
-fn listed(row: AnswerRow, call: CallTiming, stream: Vec<u8>, session: &Recorded) -> Artifact {
+fn listed(
+    row: AnswerRow,
+    call: CallTiming,
+    claims: &Claims,
+    stream: Vec<u8>,
+    session: &Recorded,
+) -> Artifact {
+    let label = Some(session.label.clone()).filter(|label| !label.is_empty());
     let cell = SessionState {
         state: row.state,
         codes: row.codes.clone(),
         fault: row.fault,
         error: row.error.clone(),
-        notes: Some(session.label.clone()).filter(|label| !label.is_empty()).into_iter().collect(),
+        notes: label.into_iter().chain(validity::unreadable(claims)).collect(),
         ..SessionState::default()
     };
     let transcript = Transcript { dialect: Dialect::RagBench, ..Transcript::default() };
@@ -112,6 +124,7 @@ fn listed(row: AnswerRow, call: CallTiming, stream: Vec<u8>, session: &Recorded)
         (part::TRANSCRIPT.to_owned(), PartContent::Bytes(artifact::to_json(&transcript))),
         (part::RESULTS.to_owned(), PartContent::Bytes(artifact::to_lines(&[row]))),
         (part::TIMING.to_owned(), PartContent::Bytes(artifact::to_json(&timing))),
+        (part::CLAIMS.to_owned(), PartContent::Bytes(artifact::to_json(claims))),
         (part::STREAM.to_owned(), PartContent::Bytes(stream)),
         (part::SESSION.to_owned(), PartContent::Bytes(artifact::to_json(session))),
         (part::CELL.to_owned(), PartContent::Bytes(artifact::to_json(&cell))),
@@ -174,7 +187,7 @@ pub(super) fn grade_recipe(
     for name in wanted {
         parts.insert(name.to_owned(), json!(read.part(name)?));
     }
-    for name in [part::RESULTS, part::TIMING] {
+    for name in [part::RESULTS, part::TIMING, part::CLAIMS] {
         if let Ok(digest) = read.part(name) {
             parts.insert(name.to_owned(), json!(digest));
         }
@@ -224,6 +237,7 @@ pub(super) fn grade(
     } else {
         None
     };
+    let claims: Option<Claims> = has(part::CLAIMS).then(|| job.json(input, part::CLAIMS)).transpose()?;
     let stream = if profile == Profile::Sense { job.part(input, part::STREAM)? } else { Vec::new() };
     let corpus = corpus_name(&job.pipeline, &job.cell).and_then(|name| job.corpora.get(name));
     let files = corpus.map(|corpus| Files::new(corpus, transcript.cwd.clone()));
@@ -245,6 +259,7 @@ pub(super) fn grade(
         question: job.pipeline.answer(&job.cell).and_then(|(_, answer)| answer.question.as_ref()),
         transcript: &transcript,
         results: results.as_ref().map(|(rows, timing)| (rows.as_slice(), timing)),
+        claims: claims.as_ref(),
         stream: &stream,
         session: &session,
         cell: &cell,

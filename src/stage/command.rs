@@ -254,7 +254,7 @@ fn bill(parts: &[(String, PartContent)], name: &str) -> Option<u64> {
     let bytes = match &parts.iter().find(|(part, _)| part == name)?.1 {
         PartContent::Bytes(bytes) => bytes.clone(),
         PartContent::File(path) => fsio::read_limited(path, 1 << 20).ok()?,
-        PartContent::Tree(_) => return None,
+        PartContent::Shared(_) | PartContent::Tree(_) => return None,
     };
     let value: Value = serde_json::from_slice(&bytes).ok()?;
     Some(compiled::micros(value["usd"].as_f64()?)).filter(|micros| *micros != u64::MAX)

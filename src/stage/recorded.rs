@@ -11,7 +11,7 @@ use crate::manifest::pipeline::Cause;
 use crate::plan::compiled::{Answer, Bytes};
 use crate::plan::key::{At, Kind, NoRecipe, seal};
 use crate::shipped;
-use crate::store::{PartContent, Publication, Record};
+use crate::store::{PartContent, Publication, Record, Shared};
 
 /// Largest transcript or file of replies, in bytes.
 const LARGEST: u64 = 256 << 20;
@@ -88,7 +88,7 @@ pub fn publications(
         (part::STREAM.to_owned(), PartContent::Bytes(files.transcript)),
         (part::SESSION.to_owned(), PartContent::Bytes(artifact::to_json(&known(id, answer)))),
     ];
-    parts.extend(files.others.into_iter().map(|(name, bytes)| (name, PartContent::Bytes(bytes))));
+    parts.extend(files.others.into_iter().map(|(name, bytes)| (name, PartContent::Shared(bytes))));
     add("session", session_recipe(id, answer, &[stream]), parts)?;
     if let Some(replies) = files.judgement {
         let fields = replies_recipe(id, Some(Digest::of(&replies)));
@@ -104,7 +104,7 @@ pub struct Files {
     /// A judge's replies.
     pub judgement: Option<Vec<u8>>,
     /// Others, by the names of the parts that they become.
-    pub others: Vec<(String, Vec<u8>)>,
+    pub others: Vec<(String, Shared)>,
 }
 
 fn replies_recipe(id: &str, replies: Option<Digest>) -> Map<String, Value> {

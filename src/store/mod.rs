@@ -130,10 +130,27 @@ pub struct Publication {
 pub enum PartContent {
     /// Bytes.
     Bytes(Vec<u8>),
+    /// Bytes that several parts share.
+    Shared(Shared),
     /// A file; read when it is published.
     File(PathBuf),
     /// A folder: each file becomes an object, the listing is the part.
     Tree(PathBuf),
+}
+
+/// Bytes that are held, and whose digest is made, once for all parts that they become.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    digest: Digest,
+    bytes: Arc<[u8]>,
+}
+
+impl Shared {
+    /// Bytes to be shared.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self { digest: Digest::of(&bytes), bytes: bytes.into() }
+    }
 }
 
 /// What became of a publication.

@@ -8,7 +8,7 @@ use super::index::Staged;
 use super::ledger::Entry;
 use super::pack::{self, FrameKind, LARGE, PackWriter, Placed};
 use super::record::{PartRef, Record};
-use super::{PartContent, Publication, Store, StoreError};
+use super::{PartContent, Publication, Shared, Store, StoreError};
 use crate::digest::Digest;
 use crate::fsio::tree::{self, Node, Tree};
 use crate::fsio::{self, Durability, links};
@@ -106,6 +106,10 @@ impl Store {
                     size: bytes.len() as u64,
                     tree: false,
                 },
+                PartContent::Shared(Shared { digest, bytes }) => {
+                    self.put_known(writer, digest, &bytes)?;
+                    PartRef { digest, size: bytes.len() as u64, tree: false }
+                }
                 PartContent::File(path) => {
                     let bytes = fsio::read(&path)?;
                     PartRef {
@@ -141,8 +145,14 @@ impl Store {
 
     pub(super) fn put_object(&self, writer: &mut PackWriter, bytes: &[u8]) -> Result<Digest, StoreError> {
         let digest = Digest::of(bytes);
+        self.put_known(writer, digest, bytes)?;
+        Ok(digest)
+    }
+
+    /// Puts bytes whose digest is known, unless they are there.
+    fn put_known(&self, writer: &mut PackWriter, digest: Digest, bytes: &[u8]) -> Result<(), StoreError> {
         if self.present(writer, &digest)? {
-            return Ok(digest);
+            return Ok(());
         }
         let (header, payload) = pack::frame(FrameKind::Object, digest, bytes);
         if payload.len() < LARGE {
@@ -153,7 +163,7 @@ impl Store {
             fsio::write_atomic(&loose_path(&self.root, &digest), &whole, Durability::Synced)?;
             writer.note(Placed { header, pack: None, offset: 0 });
         }
-        Ok(digest)
+        Ok(())
     }
 }
 

@@ -151,6 +151,25 @@ fn trees_come_back_as_they_were() {
 }
 
 #[test]
+fn parts_share_bytes_and_are_one_object() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let shared = super::Shared::new(b"a whole document".to_vec());
+    let batch = (1..=3).map(|n| {
+        let mut one = publication(n, "a", "x", Outcome::Done);
+        one.parts.push(("document".to_owned(), PartContent::Shared(shared.clone())));
+        one
+    });
+    let published = store.publish(batch.collect()).unwrap();
+    for one in &published {
+        assert_eq!(one.record.part("document"), Some(Digest::of(b"a whole document")));
+        assert_eq!(one.record.parts["document"].size, 16);
+    }
+    assert_eq!(store.get(&Digest::of(b"a whole document")).unwrap(), b"a whole document");
+    assert!(store.verify(true).unwrap().problems.is_empty());
+}
+
+#[test]
 fn gc_shows_before_it_deletes() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();

@@ -39,7 +39,9 @@ pub(super) fn rag_bench(
     let report = rag_bench::import_over(&cwd.join(&command.path), &cwd.join(&command.into), command.replace)
         .map_err(|error| match error {
             ImportError::Write(error) => unwritten(error, &command.into),
-            ImportError::NoDataset(_) | ImportError::Repos(_) => CliError::Usage(error.to_string()),
+            ImportError::NoDataset(_) | ImportError::Repos(_) | ImportError::TooMany { .. } => {
+                CliError::Usage(error.to_string())
+            }
             ImportError::Invalid { .. } => CliError::Infrastructure(error.to_string()),
         })?;
     if !report.kept.is_empty() {
@@ -74,10 +76,12 @@ pub(super) fn rag_bench(
         report.repos, report.questions, report.warmups, report.servers
     ));
     if report.runs > 0 {
+        let listed = format!(": {into}/recording.toml lists them, their rows are in the store");
         out.data(&format!(
-            "{} result files with {} answers: {into}/recording.toml lists them, their rows are in the store\n",
+            "{} result files with {} answers{}\n",
             report.runs,
-            report.kept.len()
+            report.kept.len(),
+            if report.kept.is_empty() { "" } else { &listed }
         ));
     }
     for note in &report.notes {
@@ -86,6 +90,8 @@ pub(super) fn rag_bench(
     for problem in &report.problems {
         out.say(&format!("error: {problem}"));
     }
-    out.data(&format!("\nNext:\n  {}\n", next.join("\n  ")));
+    if !next.is_empty() {
+        out.data(&format!("\nNext:\n  {}\n", next.join("\n  ")));
+    }
     Ok(exit)
 }

@@ -11,7 +11,7 @@ use crate::import::Kept;
 use crate::manifest::load;
 use crate::plan::compiled::Answer;
 use crate::stage::recorded;
-use crate::store::{Outcome, Publication, Record, Store};
+use crate::store::{Outcome, Publication, Record, Shared, Store};
 
 /// Most bytes that are published at once.
 const BATCH: usize = 32 << 20;
@@ -51,16 +51,28 @@ pub(super) fn publish(store: &Store, into: &Path, kept: &[Kept]) -> Result<(), C
         blessed: None,
         usd: None,
     };
+    // Rows of one file come one after the other and share it.
+    let mut shared: BTreeMap<&str, (&Path, Shared)> = BTreeMap::new();
     let (mut batch, mut size): (Vec<Publication>, usize) = (Vec::new(), 0);
     for (wire, kept) in recording.answer.into_iter().zip(kept) {
         let transcript = kept.transcript.read(LARGEST).map_err(failed)?;
         let judgement = kept.judgement.as_ref().map(|path| fsio::read_limited(path, LARGEST)).transpose()?;
         let mut others = Vec::new();
         for (name, path) in &kept.others {
-            others.push((name.clone(), fsio::read_limited(path, LARGEST)?));
+            let held = match shared.get(name.as_str()) {
+                Some((held, bytes)) if held == path => bytes.clone(),
+                _ => {
+                    let bytes = fsio::read_limited(path, LARGEST)?;
+                    size += bytes.len();
+                    let bytes = Shared::new(bytes);
+                    shared.insert(name, (path, bytes.clone()));
+                    bytes
+                }
+            };
+            others.push((name.clone(), held));
         }
         let answer = Answer::of(wire, &recording.label, Vec::new(), None);
-        size += transcript.len();
+        size += transcript.len() + judgement.as_ref().map_or(0, Vec::len);
         let files = recorded::Files { transcript, judgement, others };
         let made = recorded::publications(&kept.id, &answer, files, &base);
         batch.extend(made.map_err(|e| failed(format!("{}: {e}", kept.id)))?);

@@ -1,12 +1,13 @@
 //! Whether an answer to a question names the expected files and symbols.
 
-use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use serde_json::Value;
+use regex::Regex;
 
+use super::Inputs;
 use super::checks::find;
 use super::cost::as_f64;
-use crate::artifact::{Item, PUBLISHED};
+use crate::artifact::{Claims, Item};
 use crate::manifest::dataset::Question;
 use crate::manifest::pipeline::Profile;
 
@@ -30,15 +31,41 @@ const GENERIC: [&str; 16] = [
     "types.ts",
 ];
 
+/// What an answer is given: items, and columns.
+type Given = (Vec<Item>, Vec<(&'static str, Option<f64>)>);
+
+/// What an answer comes to; none where there is nothing to say.
+///
+/// Profile `rag-bench` takes an imported row at what was published of it where its words are
+/// elsewhere, or its question is not known.
+pub(super) fn of(inputs: &Inputs<'_>, text: &str, profile: Profile) -> Option<Given> {
+    let claims = inputs.claims;
+    let judged = claims.filter(|claims| claims.judged());
+    match (profile, judged.filter(|claims| claims.excerpt)) {
+        (Profile::RagBench, Some(claims)) => {
+            return Some(as_published(claims, "as published; the answer's words are not in the file"));
+        }
+        // By other rules nothing can be said without the words.
+        (_, Some(_)) => return None,
+        (_, None) => {}
+    }
+    if let Some(question) = inputs.question {
+        return Some(grade(question, text, profile));
+    }
+    if profile != Profile::RagBench {
+        return None;
+    }
+    Some(match judged {
+        Some(claims) => as_published(claims, "as published; the question is not known"),
+        None => as_published(claims?, "unscored: the question is not known, and nothing was published"),
+    })
+}
+
 /// Items, and the columns `accuracy`, `file_accuracy`, `symbol_accuracy` and, by the default rules,
 /// `file_precision`.
-pub(super) fn grade(
-    question: &Question,
-    text: &str,
-    profile: Profile,
-) -> (Vec<Item>, Vec<(&'static str, Option<f64>)>) {
+fn grade(question: &Question, text: &str, profile: Profile) -> Given {
     let rag = profile == Profile::RagBench;
-    let normal = text.replace('\\', "/").to_lowercase();
+    let normal = rag_text(text);
     let file_hit = |file: &str| if rag { rag_file(file, &normal) } else { has_path(text, file) };
     let symbol_hit =
         |symbol: &str| if rag { rag_symbol(symbol, text) } else { !find_cased(text, symbol).is_empty() };
@@ -64,46 +91,45 @@ pub(super) fn grade(
     }
     let files = question.files.is_empty() || files;
     let symbols = question.symbols.is_empty() || symbols;
-    let mut columns = columns(files, symbols);
+    let mut columns = columns(Some(files), Some(symbols));
     if !rag {
         columns.push(("file_precision", precision(question, text)));
     }
     (items, columns)
 }
 
-/// Facts of an imported answer: whether it names a right file and a right symbol, as its own
-/// benchmark published it.
-pub(super) fn published(facts: &BTreeMap<String, Value>) -> Option<(bool, bool)> {
-    let hit = |name: &str| facts.get(PUBLISHED)?.get(name)?.as_bool();
-    hit("file_hit").zip(hit("symbol_hit"))
-}
-
-/// Items and columns of an answer whose words are not there, as they were published.
-pub(super) fn as_published((file, symbol): (bool, bool)) -> (Vec<Item>, Vec<(&'static str, Option<f64>)>) {
-    let item = |id: &str, hit: bool| Item {
+/// Items and columns of a row as they were published; what was not is unscored.
+fn as_published(claims: &Claims, note: &str) -> Given {
+    let item = |id: &str, hit: Option<bool>| Item {
         grader: "accuracy".to_owned(),
         id: id.to_owned(),
-        hit: Some(hit),
-        note: "as published; the answer's words are not in the file".to_owned(),
+        hit,
+        note: note.to_owned(),
         ..Item::default()
     };
+    let (file, symbol) = (claims.file_hit, claims.symbol_hit);
     (vec![item("any file", file), item("any symbol", symbol)], columns(file, symbol))
 }
 
-fn columns(files: bool, symbols: bool) -> Vec<(&'static str, Option<f64>)> {
-    let share = |hit: bool| Some(if hit { 1.0 } else { 0.0 });
-    vec![
-        ("accuracy", share(files && symbols)),
-        ("file_accuracy", share(files)),
-        ("symbol_accuracy", share(symbols)),
-    ]
+fn columns(file: Option<bool>, symbol: Option<bool>) -> Vec<(&'static str, Option<f64>)> {
+    let share = |hit: Option<bool>| hit.map(|hit| if hit { 1.0 } else { 0.0 });
+    let both = match (file, symbol) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (file, symbol) => file.zip(symbol).map(|_| true),
+    };
+    vec![("accuracy", share(both)), ("file_accuracy", share(file)), ("symbol_accuracy", share(symbol))]
+}
+
+/// A text as paths are looked for in it.
+fn rag_text(text: &str) -> String {
+    text.replace('\\', "/").trim_matches('/').to_lowercase()
 }
 
 /// The last two components as plain text anywhere, or, for a telling name, name and folder
 /// each anywhere.
 fn rag_file(file: &str, normal: &str) -> bool {
-    let file = file.replace('\\', "/").to_lowercase();
-    let parts: Vec<&str> = file.trim_matches('/').split('/').collect();
+    let file = rag_text(file);
+    let parts: Vec<&str> = file.split('/').collect();
     let tail = parts[parts.len().saturating_sub(2)..].join("/");
     if normal.contains(&tail) {
         return true;
@@ -114,10 +140,38 @@ fn rag_file(file: &str, normal: &str) -> bool {
     }
 }
 
+/// `re.search(r"\bSYM\b", text)` in Python: at both ends of the symbol a word begins or ends.
 fn rag_symbol(symbol: &str, text: &str) -> bool {
-    regex::RegexBuilder::new(&format!(r"\b{}\b", regex::escape(symbol)))
-        .build()
-        .is_ok_and(|r| r.is_match(text))
+    let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+    let mut before = false;
+    for at in ends {
+        let rest = &text[at..];
+        let after = rest.chars().next().is_some_and(is_word);
+        let is_edge = std::mem::replace(&mut before, after) != after;
+        if is_edge
+            && let Some(behind) = rest.strip_prefix(symbol)
+            && edge(&text[..text.len() - behind.len()], behind)
+        {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether a word begins or ends between two texts.
+fn edge(before: &str, after: &str) -> bool {
+    before.chars().next_back().is_some_and(is_word) != after.chars().next().is_some_and(is_word)
+}
+
+/// A character of words as Python has them: letters, numbers of every kind and `_`, but neither
+/// marks nor joiners nor other connectors, nor letters in circles.
+fn is_word(c: char) -> bool {
+    /// Without it, which can't be, all that is no ASCII stands outside words.
+    static LETTER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[\p{L}\p{N}]").ok());
+    if c.is_ascii() {
+        return c.is_ascii_alphanumeric() || c == '_';
+    }
+    LETTER.as_ref().is_some_and(|letter| letter.is_match(c.encode_utf8(&mut [0; 4])))
 }
 
 /// A symbol as a word of its own, by case.
@@ -131,7 +185,7 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
     text.split(move |c| !is_path(c))
         .map(|word| word.trim_end_matches(['.', '/', '\\']).trim_start_matches("./"))
         .filter(|word| {
-            word.rsplit(['/', '\\']).next().is_some_and(|name| name[1.min(name.len())..].contains('.'))
+            word.rsplit(['/', '\\']).next().is_some_and(|name| name.chars().skip(1).any(|c| c == '.'))
         })
 }
 
@@ -195,6 +249,34 @@ mod tests {
         assert!(rag(&[], &["send"], "res.send()")[2]);
         // Any of several is enough.
         assert!(rag(&["a/b.js", "c/d.js"], &["X", "Y"], "c/d.js: Y")[0]);
+    }
+
+    #[test]
+    fn words_end_where_pythons_do() {
+        let hit = rag_symbol;
+        for text in
+            ["g.", "(g)", "g\u{301}", "g\u{203f}", "\u{200d}g\u{200d}", "g\u{20dd}", "g\u{24d0}", "gg g"]
+        {
+            assert!(hit("g", text), "{text:?}");
+        }
+        for text in ["g\u{b2}", "g\u{661}", "g\u{e9}", "g\u{2163}", "\u{2460}g", "g_", "flag", ""] {
+            assert!(!hit("g", text), "{text:?}");
+        }
+        // Beside what is no part of a word, a word must begin.
+        assert!(hit("$el", "a$el") && !hit("$el", "dir $el"));
+        assert!(hit("operator()", "operator()x") && !hit("operator()", "operator() "));
+        assert!(hit("-flag", "x-flag") && !hit("-flag", " -flag"));
+        // Places overlap, and nothing at all stands at every edge.
+        assert!(hit("a-a", "xa-a-a") && hit("", "...a") && !hit("", "...") && !hit("", ""));
+        assert!(!hit(&"a".repeat(5_000), &"a".repeat(300_000)));
+    }
+
+    #[test]
+    fn names_may_begin_with_any_character() {
+        for text in ["\u{2460}Foo src/a.py", "\u{dc}ber src/a.py", "\u{dc} src/a.py", "\u{2460}.x src/a.py"] {
+            assert!(hits(&["src/a.py"], &[], text, Profile::Default)[1], "{text}");
+        }
+        assert!(hits(&["src/\u{fc}.py"], &[], "src/\u{fc}.py", Profile::Default)[1]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::artifact::Claims;
 use crate::artifact::transcript::{Transcript, TurnEnd, Usage};
 use crate::manifest::pipeline::Profile;
 use crate::manifest::scenario::Scenario;
@@ -51,6 +52,7 @@ fn turns(transcript: &Transcript) -> Option<u64> {
 pub(super) fn columns(
     scenario: Option<&Scenario>,
     transcript: &Transcript,
+    claims: Option<&Claims>,
     wall_s: Option<f64>,
     profile: Profile,
 ) -> Vec<(&'static str, Option<f64>)> {
@@ -77,6 +79,7 @@ pub(super) fn columns(
     out.push(("cost_usd", transcript.cost_usd));
     out.push(("wall_s", wall));
     out.push(("turns", turns(transcript).map(as_f64)));
-    out.push(("tool_calls", Some(as_f64(transcript.calls().count() as u64))));
+    let known = claims.is_none_or(|claims| !claims.lacks("tool_calls"));
+    out.push(("tool_calls", known.then(|| as_f64(transcript.calls().count() as u64))));
     out
 }

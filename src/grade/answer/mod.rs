@@ -11,6 +11,7 @@ mod checks;
 mod cited;
 mod cost;
 mod gold;
+mod listed;
 mod sense;
 mod steps;
 mod tools;
@@ -21,8 +22,10 @@ use serde_json::{Value, json};
 
 use super::citation::{Bucket, Citation, Finding, View, examine};
 use super::sense::citations::Checkout;
-use crate::artifact::transcript::Transcript;
-use crate::artifact::{AnswerRow, CitationRow, GradeRow, Grades, Item, Recorded, SessionState, Timing};
+use crate::artifact::transcript::{Dialect, Fault as Happened, Transcript};
+use crate::artifact::{
+    AnswerRow, CellState, CitationRow, Claims, Fault, GradeRow, Grades, Item, Recorded, SessionState, Timing,
+};
 use crate::manifest::dataset::Question;
 use crate::manifest::pipeline::Profile;
 use crate::manifest::scenario::Scenario;
@@ -42,6 +45,8 @@ pub struct Inputs<'a> {
     pub transcript: &'a Transcript,
     /// What a server returned for the question, of a row that is about a server alone.
     pub results: Option<(&'a [AnswerRow], &'a Timing)>,
+    /// What an imported row says beside its answer or list.
+    pub claims: Option<&'a Claims>,
     /// Its stream as it came.
     pub stream: &'a [u8],
     /// What is known beside it.
@@ -110,12 +115,13 @@ pub fn grade(names: &[&str], inputs: &Inputs<'_>, profile: Profile) -> Graded {
     let mut values: BTreeMap<String, Option<f64>> = BTreeMap::new();
     let mut rank = None;
     if let Some((rows, timing)) = inputs.results {
-        rank = listed(names, inputs.question, rows, timing, profile, &mut values);
+        rank = listed::grade(names, inputs, rows, timing, profile, &mut out.items, &mut values);
     } else if profile == Profile::Sense && inputs.scenario.is_some() {
         sense::grade(names, inputs, &mut out, &mut values);
     } else {
         default(names, inputs, profile, &mut out, &mut values);
     }
+    let (state, fault) = counted(inputs, profile);
     let kind = if inputs.scenario.is_some() {
         SCENARIO.to_owned()
     } else {
@@ -125,9 +131,9 @@ pub fn grade(names: &[&str], inputs: &Inputs<'_>, profile: Profile) -> Graded {
         task: inputs.task.to_owned(),
         kind,
         difficulty: words(inputs.question.map(|q| json!(q.difficulty))),
-        state: inputs.cell.state,
+        state,
         codes: inputs.cell.codes.clone(),
-        fault: inputs.cell.fault,
+        fault,
         values,
         rank,
     };
@@ -136,29 +142,23 @@ pub fn grade(names: &[&str], inputs: &Inputs<'_>, profile: Profile) -> Graded {
     out
 }
 
-/// Columns that look further down a list than its beginning, which is all that was written down.
-const DEEP: [&str; 6] = ["hit@10", "rr", "ap", "ndcg@10", "recall@10", "precision@10"];
-
-/// Grades the list that a server returned for a question.
-fn listed(
-    names: &[&str],
-    question: Option<&Question>,
-    rows: &[AnswerRow],
-    timing: &Timing,
-    profile: Profile,
-    values: &mut BTreeMap<String, Option<f64>>,
-) -> Option<u64> {
-    let of_lists: Vec<&str> =
-        names.iter().copied().filter(|name| ["ranking", "latency"].contains(name)).collect();
-    let inputs = super::Inputs {
-        questions: question.map(std::slice::from_ref)?,
-        rows: Some(rows),
-        timing: Some(timing),
-        ingest: None,
+/// State and fault of the session as the profile counts it.
+///
+/// rag-bench knows errors of rows and nothing else: what servers an arm had, and whether a word was
+/// said, leaves no row out. The session's codes stay with the grades.
+fn counted(inputs: &Inputs<'_>, profile: Profile) -> (CellState, Option<Fault>) {
+    let cell = inputs.cell;
+    let failed = || {
+        inputs.transcript.dialect != Dialect::RagBench
+            || inputs.transcript.faults.iter().any(|fault| matches!(fault, Happened::AgentError { .. }))
     };
-    let row = super::grade(&of_lists, inputs, profile).ok()?.rows.pop()?;
-    values.extend(row.values.into_iter().filter(|(column, _)| !DEEP.contains(&column.as_str())));
-    row.rank
+    let kept = match (profile, cell.state) {
+        (Profile::RagBench, _) if inputs.results.is_some() => false,
+        (Profile::RagBench, CellState::Invalid) => true,
+        (Profile::RagBench, CellState::Error) => !failed(),
+        _ => false,
+    };
+    if kept { (CellState::Valid, None) } else { (cell.state, cell.fault) }
 }
 
 fn row(citation: &Citation, finding: &Finding) -> CitationRow {
@@ -223,6 +223,13 @@ fn default(
                     ("citation_grounding", share(Bucket::Grounded)),
                     ("hallucination_rate", share(Bucket::Hallucinated)),
                 ]);
+                let why = match inputs.view {
+                    None => "there is no code to hold citations against",
+                    Some(_) => "some answers cite nothing",
+                };
+                for name in ["citation_grounding", "hallucination_rate"] {
+                    out.grades.why.insert(name.to_owned(), why.to_owned());
+                }
                 out.citations = examined.iter().map(|(citation, finding)| row(citation, finding)).collect();
             }
             ("gold", Some(scenario)) => {
@@ -232,23 +239,14 @@ fn default(
             }
             ("efficiency", scenario) => {
                 let wall = inputs.session.facts.get("wall_time_seconds").and_then(Value::as_f64);
-                put(cost::columns(scenario, inputs.transcript, wall, profile));
+                put(cost::columns(scenario, inputs.transcript, inputs.claims, wall, profile));
             }
             ("adoption", scenario) => {
                 let checked = inputs.view.is_some();
-                put(adoption::columns(scenario, inputs.transcript, inputs.server, &cited, checked));
+                put(adoption::columns(scenario, inputs, &cited, checked, profile));
             }
             ("accuracy", _) => {
-                let published = accuracy::published(&inputs.session.facts).filter(|_| steps.text.is_empty());
-                if let Some(hits) = published {
-                    // By other rules nothing can be said without the words.
-                    if profile == Profile::RagBench {
-                        let (items, columns) = accuracy::as_published(hits);
-                        put(columns);
-                        out.items.extend(items);
-                    }
-                } else if let Some(question) = inputs.question {
-                    let (items, columns) = accuracy::grade(question, &steps.text, profile);
+                if let Some((items, columns)) = accuracy::of(inputs, &steps.text, profile) {
                     put(columns);
                     out.items.extend(items);
                 }

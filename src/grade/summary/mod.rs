@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::artifact::{CellState, Fault, Grades, is_lost};
 use crate::manifest::dataset::Exposure;
+use crate::manifest::pipeline::Profile;
 
 use super::grader::grader;
 use super::metric::{Layer, MetricDef, Pool, metric, metrics};
@@ -39,6 +40,9 @@ pub struct Summary {
     pub composites: Vec<Composite>,
     /// What the result holds for.
     pub design: Design,
+    /// Whose rules rows were graded by; by those of rag-bench an arm in which every question failed has
+    /// a score (its sections 4.4 and 5.4).
+    pub profile: Profile,
 }
 
 /// The grades of one session, and how many questions were planned for it.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::artifact::{CellState, GradeRow, Grades};
 use crate::grade::metric::{Direction, FOOTPRINT_RSS, Layer, MetricDef, Pool, metric};
+use crate::manifest::pipeline::Profile;
 use crate::stats;
 
 use super::{Cell, CustomNumber, Summary};
@@ -16,6 +17,8 @@ const FEWEST: usize = 5;
 const NO_CALL: &str = "no call succeeded";
 /// So many different reasons for missing values are kept.
 const MOST_WORDS: usize = 3;
+/// Column that every list of results has where all are counted.
+const CALLS: &str = "calls";
 /// Level of descriptive intervals.
 const LEVEL: f64 = 0.95;
 
@@ -38,6 +41,8 @@ pub(super) struct Arm<'a> {
     replicates: Vec<Option<&'a str>>,
     /// It has rows and none of them is valid: nothing about its quality was measured.
     void: bool,
+    /// A percentile of no value is 0, where there are lists of results.
+    zeros: bool,
     /// Rows sorted by repository, task and replicate, so that sums run in one order.
     sorted: Vec<Row<'a>>,
 }
@@ -84,8 +89,9 @@ impl<'a> Arm<'a> {
         let mut sorted: Vec<Row<'a>> = cells.iter().flat_map(|cell| rows_of(cell)).collect();
         sorted
             .sort_by(|a, b| (a.repo, &a.grade.task, a.replicate).cmp(&(b.repo, &b.grade.task, b.replicate)));
-        let void = !sorted.is_empty() && !sorted.iter().any(|r| r.grade.state == CellState::Valid);
-        Self { name, cells, custom, replicates, void, sorted }
+        let zeros = input.profile == Profile::RagBench;
+        let void = !zeros && !sorted.is_empty() && !sorted.iter().any(|r| r.grade.state == CellState::Valid);
+        Self { name, cells, custom, replicates, void, zeros, sorted }
     }
 
     /// The same arm with some of its rows; numbers of whole nodes are left out.
@@ -96,6 +102,7 @@ impl<'a> Arm<'a> {
             custom: Vec::new(),
             replicates: self.replicates.clone(),
             void: self.void,
+            zeros: self.zeros,
             sorted: self.sorted.iter().copied().filter(|row| keep(row)).collect(),
         }
     }
@@ -193,7 +200,13 @@ impl<'a> Arm<'a> {
                         .filter(|row| row.replicate == *label && keep(row))
                         .filter_map(|row| with_value(&row))
                         .collect();
-                    pooled(&values)
+                    let is_list = |row: &Row<'_>| {
+                        let has = |column: &str| row.grade.values.contains_key(column);
+                        row.replicate == *label && keep(row) && (has(column) || has(CALLS))
+                    };
+                    let zero =
+                        self.zeros && !is_mean && values.is_empty() && self.rows().any(|row| is_list(&row));
+                    if zero { Some(0.0) } else { pooled(&values) }
                 })
                 .collect()
         };

@@ -347,3 +347,25 @@ fn the_order_of_cells_and_rows_changes_nothing() {
     }
     assert_eq!(forward, summarise(&input(&["a"], cells)));
 }
+
+#[test]
+fn by_the_rules_of_rag_bench_an_arm_that_failed_throughout_has_zeros() {
+    let values = [("hit@5", Some(0.0)), ("rr", Some(0.0)), ("calls", Some(1.0)), ("latency_ms", None)];
+    let dead = Grades {
+        rows: vec![GradeRow {
+            fault: Some(Fault::Treatment),
+            ..row("q-1", "locate", CellState::Error, &values)
+        }],
+        ..Grades::default()
+    };
+    let of = |profile| {
+        let cells = vec![cell("a", "x", 1, Some(dead.clone()))];
+        summarise(&Summary { profile, ..input(&["a"], cells) })["arms"][0]["metrics"].clone()
+    };
+    let ours = of(Profile::Default);
+    assert_eq!((&ours["hit@5"]["value"], &ours["hit@5"]["why"]), (&Value::Null, &json!("no cell is valid")));
+    let theirs = of(Profile::RagBench);
+    for (name, value) in [("hit@5", 0.0), ("mrr", 0.0), ("calls", 1.0), ("latency_p50_ms", 0.0)] {
+        assert_eq!(theirs[name]["value"], value, "{name}");
+    }
+}

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::fields::{Fields, kind, plain};
 use super::{ImportError, Malformed, Report, name_of, read};
-use crate::manifest::dataset::{QuestionSet, Repos};
+use crate::fsio::tree;
+use crate::manifest::dataset::{QuestionSet, Repos, SHORTEST_CONTENT};
 use crate::manifest::write::{Doc, read_back};
 
 /// A public repository whose releases a registry holds.
@@ -344,6 +345,7 @@ fn question(
     if id != original {
         report.notes.push(format!("{file}:{line}: question `{original}` is called `{id}` here"));
     }
+    let (files, content) = usable(&id, files, content, file, line, report);
     if files.is_empty() {
         report.notes.push(format!("{file}:{line}: question `{id}` expects no file"));
     }
@@ -353,6 +355,50 @@ fn question(
     doc.pair("files", files).pair("symbols", symbols).pair("content", content);
     report.questions += 1;
     Ok(())
+}
+
+/// Expected files and content as they may stand in a set; what may not is left out and named.
+///
+/// Slashes and `./` before a path are taken off: both ways of matching of that benchmark do so.
+fn usable(
+    id: &str,
+    files: Vec<String>,
+    content: Vec<String>,
+    file: &str,
+    line: usize,
+    report: &mut Report,
+) -> (Vec<String>, Vec<String>) {
+    let expected = files.len();
+    let mut kept = Vec::new();
+    for path in files {
+        let mut bare = path.as_str();
+        while let Some(rest) = bare.strip_prefix("./").or_else(|| bare.strip_prefix('/')) {
+            bare = rest;
+        }
+        if tree::plain(bare.trim_end_matches('/')).is_err() {
+            let message =
+                format!("question `{id}`: the expected file `{path}` is no path in a corpus; it is left out");
+            report.problems.push(Malformed { file: file.to_owned(), line: Some(line), message });
+            continue;
+        }
+        if bare != path {
+            report.notes.push(format!("{file}:{line}: question `{id}`: `{path}` is written as `{bare}`"));
+        }
+        kept.push(bare.to_owned());
+    }
+    if kept.is_empty() && expected > 0 {
+        let message =
+            format!("question `{id}`: no expected file is left, and none expected is a hit for every answer");
+        report.problems.push(Malformed { file: file.to_owned(), line: Some(line), message });
+    }
+    let (content, short): (Vec<String>, Vec<String>) =
+        content.into_iter().partition(|text| text.chars().count() >= SHORTEST_CONTENT);
+    for text in short {
+        report.notes.push(format!(
+            "{file}:{line}: question `{id}`: the content `{text}` is too short; it is left out"
+        ));
+    }
+    (kept, content)
 }
 
 fn kind_of(text: &str) -> Result<String, String> {

@@ -16,8 +16,10 @@ use std::path::{Path, PathBuf};
 
 use super::writing::{Files, WriteError};
 use super::{Kept, fields};
+use crate::diag::Diagnostic;
 use crate::fsio;
-use crate::manifest::recording::Recording;
+use crate::manifest::load;
+use crate::manifest::source::LARGEST as LARGEST_RECORDING;
 
 /// Largest file that is read.
 const LARGEST: u64 = 64 << 20;
@@ -80,6 +82,15 @@ pub enum ImportError {
     /// `repos.json` can't be used.
     #[error("{0}")]
     Repos(Malformed),
+    /// More rows than a recording can list.
+    #[error(
+        "the list of all rows would have {bytes} bytes, more than a recording may have; \
+         import the result files one by one, each with an `--into` of its own"
+    )]
+    TooMany {
+        /// Its length.
+        bytes: usize,
+    },
     /// What was written does not read back: a fault of the importer.
     #[error("the imported `{file}` is not valid: {why}")]
     Invalid {
@@ -113,15 +124,15 @@ pub fn import_over(path: &Path, into: &Path, replace: bool) -> Result<Report, Im
     let recording = results::import(path, &mut report);
     match dataset_root(path) {
         Ok(root) => dataset::import(&root, &mut report, &mut out)?,
-        // Answers can be had without their questions.
-        Err(ImportError::NoDataset(_)) if recording.is_some() => {}
+        // Answers can be had without their questions, and what is wrong with rows is told.
+        Err(ImportError::NoDataset(_)) if report.runs > 0 || !report.problems.is_empty() => {}
         Err(error) => return Err(error),
     }
     if path.is_dir() {
         presets::import(path, &mut report, &mut out);
     }
     if let Some(text) = recording {
-        dataset::check::<Recording>(&text, RECORDING)?;
+        check_recording(&text)?;
         out.push((PathBuf::from(RECORDING), text));
     }
     let mut files = Files::default();
@@ -131,6 +142,18 @@ pub fn import_over(path: &Path, into: &Path, replace: bool) -> Result<Report, Im
     report.written = files.write(into, replace)?;
     report.problems.sort();
     Ok(report)
+}
+
+/// Holds that a recording can be run before anything is written.
+fn check_recording(text: &str) -> Result<(), ImportError> {
+    if text.len() > LARGEST_RECORDING {
+        return Err(ImportError::TooMany { bytes: text.len() });
+    }
+    let found = load::recording(RECORDING, text.as_bytes()).diagnostics;
+    match found.into_iter().find(Diagnostic::is_error) {
+        None => Ok(()),
+        Some(wrong) => Err(ImportError::Invalid { file: RECORDING.to_owned(), why: wrong.message }),
+    }
 }
 
 fn dataset_root(path: &Path) -> Result<PathBuf, ImportError> {

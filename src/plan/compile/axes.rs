@@ -12,6 +12,7 @@ use crate::diag::{Diagnostic, Place, names, nearest};
 use crate::digest::Digest;
 use crate::manifest::axis::{ANSWER, ARM, REPO};
 use crate::manifest::dataset::{Question, QuestionSet};
+use crate::manifest::names::LONGEST_VALUE;
 use crate::manifest::path::KeyPath;
 use crate::manifest::pipeline::{Axis as Wire, Questions, Recorded, Scenarios};
 use crate::manifest::templated::{OneOrMany, Templated};
@@ -391,7 +392,7 @@ impl Reader<'_> {
 /// Whether a text can't stand in the name of a node.
 fn is_odd(text: &str) -> bool {
     let odd = |c: char| c.is_control() || c.is_whitespace() || ",[]={}\"'\\*".contains(c);
-    text.is_empty() || text.len() > 200 || text.contains(odd)
+    text.is_empty() || text.len() > LONGEST_VALUE || text.contains(odd)
 }
 
 const ODD_HELP: &str =
