@@ -177,10 +177,7 @@ fn explained(answer: &Answer, text: &str) -> String {
         let _ = writeln!(out, "{}", plain(&answer.session.label));
     }
     let _ = writeln!(out, "state: {}", plain(&answers::state_words(&answer.state)));
-    for note in answer.state.notes.iter().filter(|note| **note != answer.session.label) {
-        let _ = writeln!(out, "  {}", plain(note));
-    }
-    for note in &answer.notes {
+    for note in answer.remarks() {
         let _ = writeln!(out, "  {}", plain(note));
     }
     out.push_str("\nGrades\n");

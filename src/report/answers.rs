@@ -187,7 +187,7 @@ impl Answer {
             "items": self.items,
             "citations": self.citations,
             "judgement": self.judgement,
-            "notes": self.state.notes.iter().chain(&self.notes).collect::<Vec<_>>(),
+            "notes": self.remarks().collect::<Vec<_>>(),
             "label": self.session.label,
         });
         if let Some((results, rank)) = &self.results {
@@ -195,6 +195,11 @@ impl Answer {
             out["rank"] = json!(rank);
         }
         out
+    }
+
+    /// What changes no state: of the session, and of its grades. Its label is told elsewhere.
+    pub fn remarks(&self) -> impl Iterator<Item = &String> {
+        self.state.notes.iter().filter(|note| **note != self.session.label).chain(&self.notes)
     }
 
     /// The prose that spans count in.
