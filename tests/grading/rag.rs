@@ -707,3 +707,19 @@ fn rows_are_counted_as_the_benchmark_counts_them() {
     assert_eq!(of("finder/shop_002").0, "error");
     assert_eq!(of("finder/other_001"), valid(None, None, None, no));
 }
+
+#[test]
+fn a_result_file_that_leads_out_of_the_folder_is_not_read() {
+    let place = Place::new();
+    let run = json!({ "benchmark": "agent-ab", "queries": [
+        { "query_id": "shop_001", "condition": "baseline", "repo": "shop", "answer": "in a/b.py" },
+    ]});
+    place.write("outside.json", &run.to_string());
+    place.write("bench/results/own.json", &run.to_string());
+    std::os::unix::fs::symlink(place.path("outside.json"), place.path("bench/results/linked.json")).unwrap();
+    let said = place.go(&["import", "rag-bench", "bench", "--json"]);
+    assert_ne!(said.code, 0, "{}", said.out);
+    let report = said.json();
+    assert_eq!((&report["runs"], &report["answers"]), (&json!(1), &json!(1)), "{report}");
+    assert!(report["problems"].to_string().contains("linked.json"), "{report}");
+}

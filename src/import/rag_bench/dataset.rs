@@ -89,7 +89,7 @@ pub(super) fn import(root: &Path, report: &mut Report, out: &mut Out) -> Result<
         if stem == "warmup" {
             continue;
         }
-        let text = match read(&path) {
+        let text = match read(root, &path) {
             Ok(text) => text,
             Err(message) => {
                 report.problems.push(Malformed { file, line: None, message });
@@ -137,7 +137,7 @@ fn repos(root: &Path, report: &mut Report) -> Result<(String, BTreeSet<String>),
             continue;
         }
         let bad = |message: String| Malformed { file: file.to_owned(), line: None, message };
-        let text = read(&path).map_err(|why| ImportError::Repos(bad(why)))?;
+        let text = read(root, &path).map_err(|why| ImportError::Repos(bad(why)))?;
         let list = match serde_json::from_str(&text) {
             Ok(Value::Array(list)) => list,
             Ok(other) => {
@@ -254,7 +254,7 @@ fn warmups(root: &Path, report: &mut Report) -> Vec<Warmup> {
         report.notes.push("there is no warmup.jsonl: the sets have no warm-up questions".to_owned());
         return Vec::new();
     };
-    let text = match read(&root.join(file)) {
+    let text = match read(root, &root.join(file)) {
         Ok(text) => text,
         Err(message) => {
             report.problems.push(Malformed { file: file.to_owned(), line: None, message });

@@ -180,9 +180,15 @@ fn dataset_root(path: &Path) -> Result<PathBuf, ImportError> {
         .ok_or_else(|| ImportError::NoDataset(path.to_owned()))
 }
 
-/// Reads a text file of the source.
-fn read(path: &Path) -> Result<String, String> {
-    let bytes = fsio::read_limited(path, LARGEST).map_err(|error| error.explain())?;
+/// Reads a text file of the source; links don't lead out of it.
+fn read(source: &Path, path: &Path) -> Result<String, String> {
+    let bytes = if path == source {
+        fsio::read_limited(path, LARGEST)
+    } else {
+        let inside = path.strip_prefix(source).ok().and_then(Path::to_str);
+        fsio::read_inside(source, inside.ok_or("its name is not UTF-8")?, LARGEST)
+    };
+    let bytes = bytes.map_err(|error| error.explain())?;
     String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned())
 }
 

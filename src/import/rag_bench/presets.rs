@@ -23,7 +23,7 @@ pub(super) fn import(path: &Path, report: &mut Report, out: &mut Out) {
     let mut names = BTreeSet::new();
     for file in candidates(path) {
         let shown = file.strip_prefix(path).unwrap_or(&file).to_string_lossy().into_owned();
-        let Ok(text) = read(&file) else { continue };
+        let Ok(text) = read(path, &file) else { continue };
         let parsed = Fields::parse(&text);
         let in_presets = file.parent().and_then(Path::file_name).is_some_and(|name| name == "presets");
         let fields = match parsed {

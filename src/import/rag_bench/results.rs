@@ -151,7 +151,7 @@ fn runs(path: &Path, report: &mut Report) -> Vec<Run> {
         let shown = shown.display().to_string();
         let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let bad = |message: String| Malformed { file: shown.clone(), line: None, message };
-        match document(&file) {
+        match document(path, &file) {
             Ok(Document::Other) => {}
             Ok(Document::Strange(why)) => report.notes.push(format!("{shown}: passed over: {why}")),
             Ok(Document::Run(kind, rows, head)) => {
@@ -183,8 +183,8 @@ enum Document {
 }
 
 /// What a file is. One that says to be a run and has no list of rows is an error.
-fn document(file: &Path) -> Result<Document, String> {
-    let text = super::read(file)?;
+fn document(source: &Path, file: &Path) -> Result<Document, String> {
+    let text = super::read(source, file)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut head = match serde_json::from_str(text) {
         Ok(Value::Object(head)) => head,
