@@ -133,20 +133,17 @@ impl Fences {
         let place = |path: &PathBuf| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
         let places: Vec<Place> = confine.read.iter().chain(&confine.write).map(place).collect();
         let key = (program.to_owned(), confine.clone());
-        let known = self.made.get(&key).filter(|(_, then)| *then == places);
-        let rules = match known {
-            Some((rules, _)) => rules.try_clone(),
-            None => {
-                if self.made.len() >= MOST_MADE {
-                    self.made.clear();
-                }
-                let rules = made(confine, ground).map_err(words)?;
-                let copy = rules.try_clone();
-                self.made.insert(key, (rules, places));
-                copy
-            }
-        };
-        rules.map_err(|e| format!("landlock: {e}"))
+        let copy = |rules: &RulesetCreated| rules.try_clone().map_err(|e| format!("landlock: {e}"));
+        if let Some((rules, _)) = self.made.get(&key).filter(|(_, then)| *then == places) {
+            return copy(rules);
+        }
+        if self.made.len() >= MOST_MADE {
+            self.made.clear();
+        }
+        let rules = made(confine, ground).map_err(words)?;
+        let first = copy(&rules);
+        self.made.insert(key, (rules, places));
+        first
     }
 }
 
