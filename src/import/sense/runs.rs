@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::super::{Content, Kept};
-use super::{SenseError, scenario, slug};
+use super::{SenseError, ours, scenario};
 use crate::digest::Digest;
 use crate::fsio::{self, Durability, FsError};
+use crate::manifest::project::is_plain;
 use crate::manifest::write::Doc;
 
 /// A run's transcript.
@@ -97,11 +98,19 @@ pub fn import(path: &Path, into: &Path) -> Result<Report, ImportError> {
         .pair("name", "sense")
         .pair("about", "runs of the Sense benchmark")
         .pair("label", LABEL);
+    let mut answers = Vec::new();
     for (id, folder) in runs {
-        match run(&id, &folder, path, &sources, &mut doc, &mut report) {
-            Ok(()) => report.kept.push(kept(id, &folder)),
+        match run(&id, &folder, path, &sources, &mut report) {
+            Ok(answer) => {
+                report.kept.push(kept(id, &folder));
+                answers.push(answer);
+            }
             Err(problem) => report.problems.push(format!("{}: {problem}", shown(&folder, path))),
         }
+    }
+    number(&mut answers, &mut report);
+    for answer in answers {
+        answer.write(&mut doc);
     }
     held_out(path, into, &mut report)?;
     write(into, Path::new("recording.toml"), doc.text(), &mut report)?;
@@ -170,9 +179,15 @@ fn scenarios(path: &Path, into: &Path, report: &mut Report) -> Result<Vec<Source
     for (folder, home) in places {
         for file in yaml_files(&folder) {
             let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            let mut task = slug(&stem);
+            let mut task = ours(&stem);
             if names.contains(&task) {
-                task = slug(&format!("{home}-{stem}"));
+                task = ours(&format!("{home}-{stem}"));
+            }
+            let called = task.clone();
+            let mut times = 1;
+            while names.contains(&task) {
+                times += 1;
+                task = format!("{called}-{times}");
             }
             match one_scenario(path, into, &file, &task, report)? {
                 Ok((title, repo)) => {
@@ -244,15 +259,93 @@ fn note(report: &mut Report, file: &str, notes: Vec<String>) {
     report.notes.extend(notes.into_iter().map(|note| format!("{file}: {note}")));
 }
 
-/// Reads one run and hands it over; a problem is told, not fatal.
+/// One answer of the recording.
+struct Answer {
+    id: String,
+    task: String,
+    run: Run,
+    replicate: u32,
+    transcript: Digest,
+    judgement: Option<Digest>,
+    origin: String,
+}
+
+impl Answer {
+    fn write(self, doc: &mut Doc) {
+        doc.element(&["answer"]);
+        doc.pair("id", self.id).pair("arm", self.run.arm).pair("task", self.task);
+        if self.replicate > 1 {
+            doc.pair("replicate", self.replicate);
+        }
+        doc.pair("repo", ours(&self.run.repo)).pair("model", self.run.model).pair("dialect", "claude");
+        doc.pair("digest", self.transcript.hex());
+        doc.pair("judgement-digest", self.judgement.map(|digest| digest.hex()));
+        doc.pair("origin", self.origin).pair("facts", Value::Object(self.run.facts));
+    }
+}
+
+/// Numbers the answers of the same arm, task and model: those that have a number keep it while it is
+/// free, the others take the next free ones.
+fn number(answers: &mut [Answer], report: &mut Report) {
+    let mut taken = BTreeSet::new();
+    let of = |answer: &Answer, number: u32| {
+        let run = &answer.run;
+        (run.arm.clone(), answer.task.clone(), ours(&run.repo), run.model.clone(), number)
+    };
+    let mut others = Vec::new();
+    for (at, answer) in answers.iter_mut().enumerate() {
+        match answer.run.number {
+            Some(number) if taken.insert(of(answer, number)) => answer.replicate = number,
+            _ => others.push(at),
+        }
+    }
+    for at in others {
+        let Some(answer) = answers.get_mut(at) else { continue };
+        let free = (1..=u32::MAX).find(|number| taken.insert(of(answer, *number)));
+        answer.replicate = free.unwrap_or(u32::MAX);
+        if answer.replicate != answer.run.number.unwrap_or(1) {
+            report.notes.push(format!(
+                "{}: another run of the arm `{}` has its number; it is replicate {} here",
+                answer.id, answer.run.arm, answer.replicate
+            ));
+        }
+    }
+}
+
+/// Numbers that a manifest can't hold become texts.
+fn bearable(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.as_u64().is_some_and(|n| i64::try_from(n).is_err()) => {
+            *value = Value::String(number.to_string());
+        }
+        Value::Array(items) => items.iter_mut().for_each(bearable),
+        Value::Object(map) => map.values_mut().for_each(bearable),
+        _ => {}
+    }
+}
+
+/// Whether a null, or a number that a manifest can't hold, stands anywhere in a value.
+fn needs_text(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Number(number) => number.as_u64().is_some_and(|n| i64::try_from(n).is_err()),
+        Value::Array(items) => items.iter().any(needs_text),
+        Value::Object(map) => map.values().any(needs_text),
+        Value::Bool(_) | Value::String(_) => false,
+    }
+}
+
+/// Reads one run; a problem is told, not fatal.
 fn run(
     id: &str,
     folder: &Path,
     root: &Path,
     sources: &[Source],
-    doc: &mut Doc,
     report: &mut Report,
-) -> Result<(), String> {
+) -> Result<Answer, String> {
+    if !is_plain(id) {
+        return Err("its path holds characters that no answer's id may have".to_owned());
+    }
     let transcript = read(&folder.join(TRANSCRIPT))?;
     let mut facts = Map::new();
     let mut scored_name = None;
@@ -273,7 +366,10 @@ fn run(
                 scored_name = map.get("scenario").and_then(Value::as_str).map(str::to_owned);
             }
             Ok(map) if name == "onboarding-overhead.json" => {
-                drop(facts.insert("overhead".to_owned(), Value::Object(map)));
+                let map = Value::Object(map);
+                // A manifest has no null; the block of the costs is written out as it is.
+                let kept = if needs_text(&map) { json!(map.to_string()) } else { map };
+                drop(facts.insert("overhead".to_owned(), kept));
             }
             Ok(_) => {}
             Err(problem) => report.problems.push(format!("{}: {problem}", shown(folder, root))),
@@ -282,24 +378,23 @@ fn run(
     let judged = folder.join(JUDGED);
     let judgement = if judged.is_file() { Some(read(&judged)?) } else { None };
     facts.retain(|_, value| !value.is_null());
-    let mut run = Run::of(id, facts)?;
+    facts.values_mut().for_each(bearable);
+    let run = Run::of(id, facts)?;
     let task = run.scenario(sources, scored_name.as_deref()).map(|source| source.task.clone());
     if task.is_none() {
         report.notes.push(format!("{}: no scenario is about `{}`", shown(folder, root), run.repo));
     }
-    doc.element(&["answer"]);
-    doc.pair("id", id).pair("arm", run.arm.clone()).pair("task", task.unwrap_or_else(|| slug(&run.repo)));
-    if run.replicate > 1 {
-        doc.pair("replicate", run.replicate);
-    }
-    doc.pair("repo", slug(&run.repo)).pair("model", run.model.clone()).pair("dialect", "claude");
-    doc.pair("digest", Digest::of(&transcript).hex());
-    doc.pair("judgement-digest", judgement.as_ref().map(|bytes| Digest::of(bytes).hex()));
-    doc.pair("origin", format!("{}/transcript.json", shown(folder, root)));
-    doc.pair("facts", Value::Object(std::mem::take(&mut run.facts)));
     report.answers += 1;
     report.judgements += usize::from(judgement.is_some());
-    Ok(())
+    Ok(Answer {
+        id: id.to_owned(),
+        task: task.unwrap_or_else(|| ours(&run.repo)),
+        replicate: 1,
+        transcript: Digest::of(&transcript),
+        judgement: judgement.as_ref().map(|bytes| Digest::of(bytes)),
+        origin: format!("{}/transcript.json", shown(folder, root)),
+        run,
+    })
 }
 
 /// The files of a run that are there.
@@ -322,7 +417,8 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 struct Run {
     arm: String,
     repo: String,
-    replicate: u32,
+    /// Its number, where its folder says one.
+    number: Option<u32>,
     model: Option<String>,
     home: String,
     facts: Map<String, Value>,
@@ -332,7 +428,8 @@ impl Run {
     fn of(id: &str, mut facts: Map<String, Value>) -> Result<Self, String> {
         let parts: Vec<&str> = id.split('/').collect();
         let text = |name: &str| facts.get(name).and_then(Value::as_str).map(str::to_owned);
-        let numbered = parts.last().and_then(|last| last.strip_prefix("run-")).and_then(|n| n.parse().ok());
+        let numbered = parts.last().and_then(|last| last.strip_prefix("run-"));
+        let numbered: Option<u32> = numbered.and_then(|n| n.parse().ok());
         let inner = if numbered.is_some() { &parts[..parts.len() - 1] } else { &parts[..] };
         let [before @ .., tool, repo] = inner else {
             return Err("its folder is not TOOL/REPO or TOOL/REPO/run-N".to_owned());
@@ -343,8 +440,8 @@ impl Run {
         // Below a vertical the folders of models come first.
         let model_folder = before.get(1).copied();
         let arm = match model_folder {
-            Some(model) => format!("{}-{}", slug(&tool), slug(model)),
-            None => slug(&tool),
+            Some(model) => format!("{}-{}", ours(&tool), ours(model)),
+            None => ours(&tool),
         };
         let model = text("model").or_else(|| model_folder.map(str::to_owned));
         if let Some(commit) = text("repo_commit")
@@ -355,7 +452,8 @@ impl Run {
         let server = if tool == "baseline" { json!(false) } else { json!(tool) };
         facts.insert("server".to_owned(), server);
         facts.insert("repo".to_owned(), json!(repo));
-        Ok(Self { arm, repo, replicate: numbered.unwrap_or(1), model, home, facts })
+        facts.insert("tool".to_owned(), json!(tool));
+        Ok(Self { arm, repo, number: numbered.filter(|number| *number > 0), model, home, facts })
     }
 
     /// The scenario that the run is about: by its name as far as anything says it, the nearest by place.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Converted, SenseError, allowance, ours, slug};
+use super::{Converted, SenseError, allowance, ours};
 use crate::diag::Diagnostic;
 use crate::import::fields::{Fields, kind};
 use crate::import::yaml;
