@@ -164,12 +164,7 @@ pub(super) fn grade(
 }
 
 /// The reference's scorer reads one form of transcript; of any other it would see nothing and say 0.
-fn unscored(
-    names: &[&str],
-    dialect: Dialect,
-    out: &mut Graded,
-    values: &mut BTreeMap<String, Option<f64>>,
-) {
+fn unscored(names: &[&str], dialect: Dialect, out: &mut Graded, values: &mut BTreeMap<String, Option<f64>>) {
     let note = format!(
         "not scored: the benchmark's rules read transcripts in the form of Claude Code's stream, not of {}",
         dialect.name()

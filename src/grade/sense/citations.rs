@@ -376,8 +376,7 @@ fn number(text: &str) -> Option<Line> {
     if text.is_empty() {
         return None;
     }
-    let digits: String =
-        text.chars().map(|c| char::from_digit(digit(c)?, 10)).collect::<Option<String>>()?;
+    let digits: String = text.chars().map(|c| char::from_digit(digit(c)?, 10)).collect::<Option<String>>()?;
     let digits = digits.trim_start_matches('0');
     let text = if digits.is_empty() { "0" } else { digits }.to_owned();
     Some(Line { at: text.parse().unwrap_or(u64::MAX), text })

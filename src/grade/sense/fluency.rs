@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::json::Json;
 use super::checks::{SEARCHES, greps};
+use super::json::Json;
 use super::session::Call;
 
 /// Tools of the reference's own server, as its diagnosis of misses looks for them in names.

@@ -237,7 +237,8 @@ mod tests {
     fn json_is_escaped_and_counted_as_python_does() {
         let value = r#"{"a": ["ü\ud83d\ude00\n\u007f", 1, 1.0, true, null], "b": {}, "c": [], "d": 1e999}"#;
         // json.dumps(value)
-        let compact = r#"{"a": ["\u00fc\ud83d\ude00\n\u007f", 1, 1.0, true, null], "b": {}, "c": [], "d": Infinity}"#;
+        let compact =
+            r#"{"a": ["\u00fc\ud83d\ude00\n\u007f", 1, 1.0, true, null], "b": {}, "c": [], "d": Infinity}"#;
         assert_eq!(dumps_len(&crate::grade::sense::json::parse(value).unwrap()), compact.len());
         assert_eq!(dump(&json!("a\u{7f}~")), "\"a\\u007f~\"\n", "DEL is escaped");
         assert_eq!(
@@ -248,7 +249,8 @@ mod tests {
 
     #[test]
     fn letters_are_folded_as_python_does_it() {
-        for (one, other) in [('İ', 'i'), ('ı', 'I'), ('ſ', 'S'), ('\u{212a}', 'k'), ('ς', 'Σ'), ('µ', 'μ')] {
+        for (one, other) in [('İ', 'i'), ('ı', 'I'), ('ſ', 'S'), ('\u{212a}', 'k'), ('ς', 'Σ'), ('µ', 'μ')]
+        {
             assert_eq!(fold(one), fold(other), "{one} {other}");
         }
         assert_ne!(fold('ß'), fold('s'));

@@ -204,11 +204,17 @@ pub fn rubric(bytes: &[u8]) -> Result<Converted, SenseError> {
     let steps = found.list("rubric", &mut fields, "steps", true);
     let mut doc = Doc::with_schema("../schemas/rubric.json");
     doc.comment("A rubric of the sense benchmark.");
+    let mut names = BTreeSet::new();
     doc.pair("format", 1).pair("audience", audience);
     for (at, item) in steps.into_iter().enumerate() {
         let place = format!("step {}", at + 1);
         let Some(mut step) = found.fields(&place, item) else { continue };
-        doc.element(&["step"]).pair("name", found.or_note(&place, step.needed("name")));
+        let (_, mut name) = found.said(&place, &mut step, "name", &place);
+        if let Some(other) = once(&name, &mut names) {
+            found.notes.push(format!("{place}: its name `{name}` occurs twice and is `{other}` here"));
+            name = other;
+        }
+        doc.element(&["step"]).pair("name", name);
         let criteria = match step.value("criteria") {
             Some(Value::Object(criteria)) => criteria,
             Some(other) => {
@@ -243,18 +249,21 @@ fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
+/// Another name for one that is taken; a scenario's step and its rubric's get the same.
+fn once(name: &str, taken: &mut BTreeSet<String>) -> Option<String> {
+    if taken.insert(name.to_owned()) {
+        return None;
+    }
+    (2..=u32::MAX).map(|times| format!("{name} ({times})")).find(|name| taken.insert(name.clone()))
+}
+
 fn step(place: &str, item: Value, names: &mut BTreeSet<String>, doc: &mut Doc, found: &mut Found) {
     let Some(mut fields) = found.fields(place, item) else { return };
     let (their_name, mut name) = found.said(place, &mut fields, "name", place);
     let (_, prompt) = found.said(place, &mut fields, "prompt", &name);
-    let called = name.clone();
-    let mut times = 1;
-    while !names.insert(name.clone()) {
-        times += 1;
-        name = format!("{called} ({times})");
-    }
-    if name != called {
-        found.differ(place, &format!("its name `{called}` occurs twice and is `{name}` here"));
+    if let Some(other) = once(&name, names) {
+        found.differ(place, &format!("its name `{name}` occurs twice and is `{other}` here"));
+        name = other;
     }
     doc.element(&["step"]).pair("name", name).pair("prompt", prompt);
     let checks = found.list(place, &mut fields, "checks", true);
@@ -381,7 +390,8 @@ fn row(place: &str, item: Value, ids: &mut BTreeMap<String, u32>, doc: &mut Doc,
         Some(Value::Array(list)) => list.iter().map(text_of).collect(),
         Some(one) => vec![text_of(&one)],
     };
-    let their_id = given.or_else(|| matches.first().cloned().map(Value::String)).unwrap_or_else(|| json!("?"));
+    let their_id =
+        given.or_else(|| matches.first().cloned().map(Value::String)).unwrap_or_else(|| json!("?"));
     let mut id = text_of(&their_id);
     if matches.is_empty() {
         matches.push(id.clone());
@@ -398,6 +408,9 @@ fn row(place: &str, item: Value, ids: &mut BTreeMap<String, u32>, doc: &mut Doc,
     }
     if id.is_empty() {
         id = place.to_owned();
+    }
+    if matches.is_empty() {
+        matches.push(id.clone());
     }
     // There an id is only a label; here rows are told apart by it.
     let called = id.clone();
@@ -434,19 +447,14 @@ fn is_empty(value: &Value) -> bool {
 /// A criterion's weight as the file or the benchmark says it.
 fn weight_of(name: &str, value: &Value) -> Option<f64> {
     match value.get("weight") {
-        None | Some(Value::Null) => WEIGHTS.iter().find(|(known, _)| *known == name).map(|(_, weight)| *weight),
+        None | Some(Value::Null) => {
+            WEIGHTS.iter().find(|(known, _)| *known == name).map(|(_, weight)| *weight)
+        }
         Some(weight) => weight.as_f64(),
     }
 }
 
-fn criterion(
-    place: &str,
-    name: &str,
-    value: Value,
-    share: Option<f64>,
-    doc: &mut Doc,
-    found: &mut Found,
-) {
+fn criterion(place: &str, name: &str, value: Value, share: Option<f64>, doc: &mut Doc, found: &mut Found) {
     let place = format!("{place}, criterion {name}");
     let default = WEIGHTS.iter().find(|(known, _)| *known == name).map(|(_, weight)| *weight);
     if default.is_none() && name != RELATIONSHIP {
