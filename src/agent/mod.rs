@@ -24,7 +24,7 @@ use crate::artifact::transcript::{Transcript, Usage};
 use loose::{Opt, Shape, Text};
 
 /// Version of all readers; raised when what they read from equal bytes changes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Longest stream that is read, in bytes.
 pub const MAX_BYTES: usize = 256 << 20;
 

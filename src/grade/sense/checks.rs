@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::json::Json;
 use super::session::{Call, Session};
 use super::{Check, citations, python};
+use crate::artifact::python_json::Json;
 
 /// Calls that count as searching without the server.
 pub(super) const SEARCHES: [&str; 7] = ["Grep", "grep", "rg", "Glob", "glob", "find", "Agent"];
@@ -119,6 +119,6 @@ fn searches(call: &Call) -> bool {
 /// Whether one of a call's inputs of these names has `grep` or `rg ` in it, as the reference looks: inside
 /// other words, too.
 pub(super) fn greps(call: &Call, names: &[&str]) -> bool {
-    let input = |name: &&str| call.input.get(*name).and_then(Json::as_str);
+    let input = |name: &&str| call.input.get(name).and_then(Json::as_str);
     names.iter().filter_map(input).any(|command| command.contains("grep") || command.contains("rg "))
 }

@@ -154,7 +154,9 @@ impl<'a> Checker<'a> {
                 by_name.entry(name).or_default().push(path);
             }
         }
-        by_name.values_mut().for_each(|paths| paths.sort_by(|a, b| walked(a, b)));
+        for paths in by_name.values_mut() {
+            paths.sort_by(|a, b| walked(a, b));
+        }
         let all = checkout.files().iter().map(String::as_str).collect();
         let mut folders = HashSet::from([""]);
         for path in checkout.files() {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::checks::{SEARCHES, greps};
-use super::json::Json;
 use super::session::Call;
+use crate::artifact::python_json::Json;
 
 /// Tools of the reference's own server, as its diagnosis of misses looks for them in names.
 const OWN: [&str; 6] =

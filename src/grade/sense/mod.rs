@@ -9,7 +9,6 @@ mod checks;
 pub mod citations;
 mod fluency;
 pub mod gold;
-pub mod json;
 mod python;
 pub mod session;
 

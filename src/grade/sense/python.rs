@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::json::Json;
+use crate::artifact::python_json::Json;
 
 /// Letters and numbers of any script.
 static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[\p{L}\p{N}_]$").ok());
@@ -239,7 +239,7 @@ mod tests {
         // json.dumps(value)
         let compact =
             r#"{"a": ["\u00fc\ud83d\ude00\n\u007f", 1, 1.0, true, null], "b": {}, "c": [], "d": Infinity}"#;
-        assert_eq!(dumps_len(&crate::grade::sense::json::parse(value).unwrap()), compact.len());
+        assert_eq!(dumps_len(&crate::artifact::python_json::parse(value).unwrap()), compact.len());
         assert_eq!(dump(&json!("a\u{7f}~")), "\"a\\u007f~\"\n", "DEL is escaped");
         assert_eq!(
             dump(&json!({"k": ["é"], "e": {}})),

@@ -3,8 +3,8 @@
 
 use indexmap::IndexMap;
 
-use super::json::{self, Json};
 use super::python;
+use crate::artifact::python_json::{self, Json};
 
 /// US dollars per million tokens by which partial usage is priced: input, output, cache read, cache write.
 const PRICES: [f64; 4] = [15.00, 75.00, 1.50, 18.75];
@@ -101,7 +101,7 @@ pub fn read(bytes: &[u8]) -> Session {
     let mut reader = Reader::default();
     // Python takes a lone carriage return for a line end, too.
     for line in text.split(['\n', '\r']).map(|line| line.trim_matches(python::is_space)) {
-        if let Some(line) = json::parse(line) {
+        if let Some(line) = python_json::parse(line) {
             reader.take(&line);
         }
     }
@@ -123,12 +123,8 @@ fn text<'j>(of: &'j Json, key: &str) -> &'j str {
     of.get(key).and_then(Json::as_str).unwrap_or_default()
 }
 
-fn is_object(value: &&Json) -> bool {
-    matches!(value, Json::Map(_))
-}
-
 impl Reader {
-    fn take(&mut self, line: &Json) {
+    fn take<'j>(&mut self, line: &'j Json) {
         if text(line, "type") == "result" {
             self.session.tokens.add(line.get("usage"));
             if let Some(cost) = line.get("total_cost_usd").and_then(Json::as_f64) {
@@ -136,8 +132,9 @@ impl Reader {
             }
             self.session.duration_ms += line.get("duration_ms").and_then(Json::as_f64).unwrap_or_default();
         }
-        let event = line.get("event").filter(is_object).unwrap_or(line);
-        let Some(message) = event.get("message").filter(is_object) else { return };
+        let object = |of: &'j Json, key: &str| of.get(key).filter(|value| matches!(value, Json::Map(_)));
+        let event = object(line, "event").unwrap_or(line);
+        let Some(message) = object(event, "message") else { return };
         self.session.partial.add(message.get("usage"));
         match (text(event, "type"), message.get("content")) {
             ("assistant", Some(Json::Text(text))) => self.say(text),

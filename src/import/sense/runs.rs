@@ -74,6 +74,12 @@ struct Source {
     home: String,
 }
 
+/// Longest id, in bytes: ids stand in the names of nodes.
+const LONGEST_ID: usize = 180;
+
+/// Fact that holds a run's folder below its results, where its id is called otherwise.
+pub const FOLDER: &str = "folder";
+
 /// Further files of a run that are kept.
 const FILES: [&str; 4] = ["run_meta.json", "scored.json", "onboarding-overhead.json", "channels.json"];
 
@@ -99,10 +105,12 @@ pub fn import(path: &Path, into: &Path) -> Result<Report, ImportError> {
         .pair("about", "runs of the Sense benchmark")
         .pair("label", LABEL);
     let mut answers = Vec::new();
-    for (id, folder) in runs {
-        match run(&id, &folder, path, &sources, &mut report) {
-            Ok(answer) => {
-                report.kept.push(kept(id, &folder));
+    let mut ids = BTreeSet::new();
+    for (place, folder) in runs {
+        match run(&place, &folder, path, &sources, &mut report) {
+            Ok(mut answer) => {
+                answer.call(&place, &mut ids);
+                report.kept.push(kept(answer.id.clone(), &folder));
                 answers.push(answer);
             }
             Err(problem) => report.problems.push(format!("{}: {problem}", shown(&folder, path))),
@@ -271,6 +279,24 @@ struct Answer {
 }
 
 impl Answer {
+    /// Gives it an id of its own: its place, as far as an id may say it.
+    fn call(&mut self, place: &str, ids: &mut BTreeSet<String>) {
+        let is_odd = |c: char| c.is_control() || c.is_whitespace() || ",[]={}\"'\\*".contains(c);
+        let fits = |name: &str| !name.contains(is_odd);
+        let names = place.split('/').map(|name| if fits(name) { name.to_owned() } else { ours(name) });
+        let mut id = names.collect::<Vec<_>>().join("/");
+        if id.len() > LONGEST_ID {
+            id = Digest::of(id.as_bytes()).hex();
+        }
+        while !ids.insert(id.clone()) {
+            id.push_str("-2");
+        }
+        if id != place {
+            self.run.facts.insert(FOLDER.to_owned(), json!(place));
+        }
+        self.id = id;
+    }
+
     fn write(self, doc: &mut Doc) {
         doc.element(&["answer"]);
         doc.pair("id", self.id).pair("arm", self.run.arm).pair("task", self.task);

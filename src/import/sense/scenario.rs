@@ -407,7 +407,7 @@ fn row(place: &str, item: Value, ids: &mut BTreeMap<String, u32>, doc: &mut Doc,
         matches.retain(|text| !text.is_empty());
     }
     if id.is_empty() {
-        id = place.to_owned();
+        place.clone_into(&mut id);
     }
     if matches.is_empty() {
         matches.push(id.clone());

@@ -3,6 +3,7 @@
 //! would drop the whole line.
 
 use indexmap::IndexMap;
+use serde_json::Value;
 
 /// Deepest nesting that is read; Python gives up near its thousandth call.
 const DEEPEST: usize = 900;
@@ -56,6 +57,26 @@ impl Json {
             Self::Int(digits) => digits.parse().ok(),
             Self::Float(number) => Some(*number),
             _ => None,
+        }
+    }
+
+    /// The value as a strict reader takes it; what is no number there is null.
+    #[must_use]
+    pub fn strict(&self) -> Value {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(flag) => Value::Bool(*flag),
+            Self::Int(digits) => {
+                let whole = digits
+                    .parse::<i64>()
+                    .map(Value::from)
+                    .or_else(|_| digits.parse::<u64>().map(Value::from));
+                whole.unwrap_or_else(|_| digits.parse::<f64>().ok().map_or(Value::Null, Value::from))
+            }
+            Self::Float(number) => Value::from(*number),
+            Self::Text(text) => Value::String(text.clone()),
+            Self::List(items) => items.iter().map(Self::strict).collect(),
+            Self::Map(map) => map.iter().map(|(key, value)| (key.clone(), value.strict())).collect(),
         }
     }
 
