@@ -255,7 +255,7 @@ fn what_is_odd_is_scored_as_it_stands() {
     let place = Place::new();
     place.write("in/scenarios/odd.yaml", &ODD.replace("REPO", "pebble"));
     place.write("in/scenarios/far.yaml", &ODD.replace("REPO", "\u{65e5}\u{672c} x"));
-    let here = said("see /Users/dev/sense-benchmark/baseline/pebble/batch.go:1");
+    let here = said("see /Users/dev/sense-benchmark/baseline/pebble/batch.go:1 and batch.go:1");
     let ids = ["baseline/pebble", "baseline/pebble/run-1", "baseline/pebble/run-2"];
     for id in ids {
         place.write(&format!("in/results/{id}/transcript.json"), &here);
@@ -278,7 +278,7 @@ fn what_is_odd_is_scored_as_it_stands() {
     let scored = |id: &str| json(&place.path("out").join(id).join("scored.json"));
     for id in ids {
         let scored = scored(id);
-        assert_eq!(scored["citation_grounding"]["grounded"], 1, "{scored}");
+        assert_eq!(scored["citation_grounding"]["grounded"], 2, "{scored}");
         let step = &scored["steps"][0];
         assert_eq!((&step["name"], &scored["steps"][1]["name"]), (&"one".into(), &"one".into()));
         assert_eq!(
