@@ -14,7 +14,7 @@ use proofline::clock::Stopwatch;
 use proofline::corpus::ground::Ground;
 use proofline::fsio;
 use proofline::grade::citation::{Bucket, Source, View, examine};
-use proofline::grade::sense::{Check, Gold, Layer, Meta, Scenario, Step, score, session};
+use proofline::grade::sense::{Check, Gold, Meta, Scenario, Step, score, session};
 use proofline::import::yaml;
 use serde_json::{Value, json};
 
@@ -46,11 +46,11 @@ fn scenario(whole: &Value) -> Scenario {
         kind: text(&check["type"]),
         value: text(&check["value"]),
         required: check["required"].as_bool().unwrap_or(true),
-        layer: if check["layer"] == "adoption" { Layer::Adoption } else { Layer::Fairness },
+        layer: check["layer"].as_str().unwrap_or("fairness").to_owned(),
     };
     let gold = |row: &Value| Gold {
-        id: text(&row["id"]),
-        group: text(&row["group"]),
+        id: row["id"].clone(),
+        group: row["group"].clone(),
         matches: list(&row["match"]).map(text).collect(),
     };
     Scenario {
@@ -83,6 +83,7 @@ fn sense(folder: &Path, rounds: u32, only_read: bool) -> Result<Value, Failed> {
         let meta: Value = serde_json::from_slice(&fsio::read(&path.with_file_name("run_meta.json"))?)?;
         let Some(scenario) = scenarios.get(meta["repo"].as_str().unwrap_or_default()) else { continue };
         let known = Meta {
+            tool: meta["tool"].as_str().map(str::to_owned),
             error: meta["error"].as_str().map(str::to_owned),
             wall: meta["wall_time_seconds"].as_f64(),
             overhead: None,

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 
 use serde::de::{Deserialize, IgnoredAny};
+use serde_json::Value;
 
 use super::loose::{List, Opt};
+use crate::artifact::python_json;
 
 /// What was left out of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,9 +17,34 @@ pub(super) struct Losses {
     pub(super) cut: bool,
 }
 
-/// Text of a stream: bytes that are no UTF-8 are replaced, a byte order mark is taken away.
+/// What a line has in it that Python reads and a strict reader may refuse.
+const ODD: [&str; 4] = ["\\ud", "\\uD", "NaN", "Infinity"];
+
+/// Text of a stream: bytes that are no UTF-8 are replaced, a byte order mark is taken away, and lines
+/// with half a surrogate pair or a number that is none are written anew without it.
 pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
+    let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
+    if !ODD.iter().any(|odd| text.contains(odd)) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let is_odd = ODD.iter().any(|odd| line.contains(odd));
+        let trimmed = line.trim_ascii();
+        let read = if is_odd && serde_json::from_str::<Value>(trimmed).is_err() {
+            python_json::parse(trimmed)
+        } else {
+            None
+        };
+        match read {
+            Some(read) => {
+                out.push_str(&read.strict().to_string());
+                out.push_str(if line.ends_with('\n') { "\n" } else { "" });
+            }
+            None => out.push_str(line),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// Lines with their numbers from 1, without those that hold nothing. What a crash of the
@@ -108,6 +135,14 @@ fn spread(text: &str, first_line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_that_only_python_reads_are_written_anew() {
+        let whole = "{\"a\":\"\\ud83d\\ude00\"}\n";
+        assert_eq!(text(whole.as_bytes()), whole, "a whole pair is left alone");
+        let odd = format!("{{\"a\":\"x\\ud83dy\",\"n\":NaN}}\n{whole}no NaN\n[1");
+        assert_eq!(text(odd.as_bytes()), format!("{{\"a\":\"x\u{fffd}y\",\"n\":null}}\n{whole}no NaN\n[1"));
+    }
     use serde_json::{Map, Value};
 
     fn read(text: &str) -> (Vec<(usize, Value)>, Losses) {

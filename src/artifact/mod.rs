@@ -4,6 +4,7 @@
 //! (one value) or JSON Lines (one value per line), written by [`to_json`] and
 //! [`to_lines`], so that equal values have equal bytes.
 
+pub mod python_json;
 pub mod steps;
 pub mod transcript;
 

@@ -11,6 +11,7 @@ use super::exit::CliError;
 use super::out::Out;
 use crate::artifact::Item;
 use crate::fsio::{self, Durability, tree};
+use crate::import::sense::runs::FOLDER;
 use crate::report::answers::{self, Answer};
 use crate::report::assemble::RunView;
 use crate::report::plain;
@@ -260,8 +261,10 @@ pub(super) fn export_sense(
             without.push(answer.id);
             return Ok::<(), CliError>(());
         };
-        tree::plain(&answer.id).map_err(|error| CliError::Usage(error.to_string()))?;
-        let path = format!("{}/scored.json", answer.id);
+        // Where it was, if its id can't say that.
+        let folder = answer.session.facts.get(FOLDER).and_then(Value::as_str).unwrap_or(&answer.id);
+        tree::plain(folder).map_err(|error| CliError::Usage(error.to_string()))?;
+        let path = format!("{folder}/scored.json");
         fsio::write_atomic(&to.join(&path), &store.get(&scored)?, Durability::Cached)?;
         written.push(path);
         Ok(())

@@ -84,7 +84,7 @@ static GRADERS: [GraderDef; 10] = [
     },
     GraderDef {
         name: "checks",
-        version: 1,
+        version: 2,
         parts: &[TRANSCRIPT],
         metrics: &["keyword_coverage", "step_avg_score", "completeness"],
         task_fields: &[],
@@ -92,7 +92,7 @@ static GRADERS: [GraderDef; 10] = [
     },
     GraderDef {
         name: "citations",
-        version: 1,
+        version: 2,
         parts: &[TRANSCRIPT],
         metrics: &["citation_grounding", "hallucination_rate"],
         task_fields: &[],
@@ -100,7 +100,7 @@ static GRADERS: [GraderDef; 10] = [
     },
     GraderDef {
         name: "gold",
-        version: 1,
+        version: 2,
         parts: &[TRANSCRIPT],
         metrics: &["gold_mentioned", "gold_cited", "gold_at_line"],
         task_fields: &[],
@@ -108,7 +108,7 @@ static GRADERS: [GraderDef; 10] = [
     },
     GraderDef {
         name: "efficiency",
-        version: 3,
+        version: 4,
         parts: &[TRANSCRIPT],
         metrics: &[
             "efficiency",

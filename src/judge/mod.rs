@@ -141,7 +141,7 @@ mod tests {
     use crate::manifest::rubric::Criterion;
 
     fn rubric() -> Rubric {
-        let criterion = |weight| Criterion { weight, question: "?".to_owned() };
+        let criterion = |weight| Criterion { weight, question: "?".to_owned(), original_weight: None };
         let step = |name: &str| RubricStep {
             name: name.to_owned(),
             criteria: [("map".to_owned(), criterion(0.75)), ("why".to_owned(), criterion(0.25))]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::artifact::Judgement;
-use crate::manifest::rubric::{Rubric, RubricStep};
+use crate::manifest::rubric::{Criterion, Rubric, RubricStep};
 
 /// Four digits, as the reference rounds.
 fn round(value: f64) -> f64 {
@@ -13,7 +13,8 @@ fn round(value: f64) -> f64 {
 /// A step's weighted score: what is missing counts 0, what is out of range as the bound.
 fn step(judged: &Value, rubric: &RubricStep) -> f64 {
     let score = |name: &str| judged["scores"][name]["score"].as_f64().unwrap_or_default().clamp(0.0, 1.0);
-    round(rubric.criteria.iter().map(|(name, criterion)| criterion.weight * score(name)).sum())
+    let weight = |criterion: &Criterion| criterion.original_weight.unwrap_or(criterion.weight);
+    round(rubric.criteria.iter().map(|(name, criterion)| weight(criterion) * score(name)).sum())
 }
 
 /// What replies come to: what is missing or unreadable counts 0.

@@ -41,6 +41,9 @@ pub struct Criterion {
     /// Its share of the step's score.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub weight: f64,
+    /// Its weight before the import, where those of its step did not sum to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original_weight: Option<f64>,
     /// What the judge is asked.
     #[schemars(length(min = 1))]
     pub question: String,

@@ -52,6 +52,19 @@ pub struct Scenario {
     /// What must be found: the must-find set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gold: Vec<Gold>,
+    /// What the scenario said before its import, where steps and rows here can't say it all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original: Option<Original>,
+}
+
+/// A scenario as the benchmark that it was imported from reads it: by that benchmark's rules it is scored
+/// in place of the steps' checks and the must-find set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Original {
+    /// JSON: `name`, `steps` with `name` and `checks`, and `gold`.
+    #[schemars(length(min = 1))]
+    pub scenario: String,
 }
 
 /// Bounds of one session of a scenario.

@@ -7,7 +7,7 @@ use crate::artifact::{self, CellState, GradeRow, Grades, part};
 use crate::grade::answer;
 use crate::judge;
 use crate::manifest::pipeline::Profile;
-use crate::manifest::rubric::Rubric;
+use crate::manifest::rubric::{Criterion, Rubric};
 use crate::plan::compiled::{Compiled, Work};
 use crate::plan::key::{At, NoRecipe, Upstream};
 use crate::store::PartContent;
@@ -22,7 +22,11 @@ pub(super) fn read_recipe(at: &At<'_>, raw: &Upstream) -> Result<Map<String, Val
     // Questions are for the judge; its replies are weighed by names and weights.
     let steps = rubric.map(|rubric| -> Vec<Value> {
         let weights = |step: &crate::manifest::rubric::RubricStep| -> Vec<Value> {
-            step.criteria.iter().map(|(name, criterion)| json!([name, criterion.weight])).collect()
+            let of = |(name, c): (&String, &Criterion)| match c.original_weight {
+                Some(original) => json!([name, c.weight, original]),
+                None => json!([name, c.weight]),
+            };
+            step.criteria.iter().map(of).collect()
         };
         rubric.step.iter().map(|step| json!([step.name, weights(step)])).collect()
     });

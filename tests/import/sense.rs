@@ -216,7 +216,7 @@ fn all_types_are_kept_apart() {
         done.notes,
         [
             "scenario: repository `llm.rb` is called `llm-rb` here",
-            "gold row 4: the id `c` occurs twice and is called `c-2` here",
+            "gold row 4: the id `c` occurs twice and is called `c-2` here; profile `sense` scores what the file says",
             "scenario: no counterpart for time_budget_minutes",
         ]
     );
@@ -247,6 +247,85 @@ fn all_faults_are_told_at_once() {
         panic!("accepted");
     };
     assert!(problems[0].contains("not a number of files"), "{problems:?}");
+}
+
+const ODD: &str = r#"
+name: Odd
+repo: pebble
+description: ''
+steps:
+- name: one
+  prompt: ''
+  checks:
+  - {type: contains, value: ''}
+  - {type: word, value: null, layer: other}
+  - {type: contains, value: [a, "b'c"]}
+  - {type: response_richness, value: -1}
+- name: one
+  prompt: 3
+  checks: []
+gold:
+- {id: x, match: ['']}
+- {id: x, match: a.go}
+- {id: 5, group: 7, relation: 9, match: [batch.go, 12]}
+"#;
+
+#[test]
+fn what_the_reference_accepts_is_kept_to_the_letter() {
+    let done = scenario(ODD.as_bytes(), "odd", None).unwrap();
+    let loaded = load::scenario("odd.toml", done.text.as_bytes());
+    assert_eq!(loaded.diagnostics, [], "{}", done.text);
+    let ours = loaded.value.unwrap();
+    let names: Vec<&str> = ours.step.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names, ["one", "one (2)"]);
+    let values: Vec<&str> = ours.step[0].check.iter().map(|check| check.value.as_str()).collect();
+    assert_eq!(values, ["None", "['a', \"b'c\"]", "0"]);
+    let ids: Vec<&str> = ours.gold.iter().map(|row| row.id.as_str()).collect();
+    assert_eq!(ids, ["x", "x-2", "5"]);
+    let original: Value = serde_json::from_str(&ours.original.unwrap().scenario).unwrap();
+    assert_eq!(
+        original,
+        serde_json::json!({
+            "name": "Odd",
+            "steps": [
+                {"name": "one", "checks": [
+                    {"type": "contains", "value": "", "required": true, "layer": "fairness"},
+                    {"type": "word", "value": "None", "required": true, "layer": "other"},
+                    {"type": "contains", "value": "['a', \"b'c\"]", "required": true, "layer": "fairness"},
+                    {"type": "response_richness", "value": "-1", "required": true, "layer": "fairness"},
+                ]},
+                {"name": "one", "checks": []},
+            ],
+            "gold": [
+                {"id": "x", "group": "_", "match": [""]},
+                {"id": "x", "group": "_", "match": ["a.go"]},
+                {"id": 5, "group": 7, "match": ["batch.go", "12"]},
+            ],
+        })
+    );
+    assert!(done.notes.iter().any(|note| note.contains("profile `sense` scores what the file says")));
+    // What says the same here needs no second form.
+    let plain = SMALL.replace("- {id: c, group: g, match: one.go}\n", "");
+    let plain = scenario(plain.as_bytes(), "small", None).unwrap();
+    assert!(!plain.text.contains("[original]"), "{}", plain.text);
+}
+
+#[test]
+fn weights_that_do_not_sum_to_one_are_kept_beside_those_that_do() {
+    let text = "audience: a\nsteps:\n- name: one\n  criteria:\n    map_quality: {weight: 0.35, question: m}\n    specificity: {question: s}\n    justification: {question: j}\n    uncertainty: {question: u}\n";
+    let done = rubric(text.as_bytes()).unwrap();
+    assert!(done.notes[0].contains("sum to 0.9500"), "{:?}", done.notes);
+    let loaded = load::rubric("r.toml", done.text.as_bytes());
+    assert_eq!(loaded.diagnostics, [], "{}", done.text);
+    let ours = loaded.value.unwrap();
+    let original: Vec<Option<f64>> = ours.step[0].criteria.values().map(|c| c.original_weight).collect();
+    assert_eq!(original, [Some(0.35), Some(0.25), Some(0.2), Some(0.15)]);
+    let replies = r#"{"steps":[{"scores":{"map_quality":{"score":1.0},"specificity":{"score":1.0},"justification":{"score":1.0},"uncertainty":{"score":1.0}}}]}"#;
+    let judged = proofline::judge::sense::read(replies.as_bytes(), &ours);
+    assert_eq!(judged.quality, Some(0.95));
+    // An extended rubric is refused there, too.
+    let extended = format!("{text}    relationship: {{weight: 0.2, question: r}}\n");
+    assert!(rubric(extended.as_bytes()).is_err());
 }
 
 #[test]

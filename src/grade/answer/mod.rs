@@ -99,7 +99,10 @@ pub fn task_fields(
         || -> Vec<Value> { scenario.step.iter().map(|step| json!([step.name, step.check])).collect() };
     match (grader, profile) {
         // One scorer gives all numbers.
-        (_, Profile::Sense) => json!([scenario.title, scenario.repo, steps(), scenario.gold]),
+        (_, Profile::Sense) => {
+            let original = scenario.original.as_ref().map(|original| &original.scenario);
+            json!([scenario.title, scenario.repo, steps(), scenario.gold, original])
+        }
         ("checks", _) => json!(steps()),
         ("gold", _) => json!(scenario.gold),
         ("efficiency", _) => json!(scenario.ceilings),

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::session::{Call, Session};
-use super::{Check, Layer, citations, python};
+use super::{Check, citations, python};
+use crate::artifact::python_json::Json;
 
 /// Calls that count as searching without the server.
 pub(super) const SEARCHES: [&str; 7] = ["Grep", "grep", "rg", "Glob", "glob", "find", "Agent"];
@@ -30,7 +31,7 @@ impl<'a> Answer<'a> {
             text: &session.answer,
             lower: session.answer.to_lowercase(),
             folded: session.answer.to_ascii_lowercase(),
-            odd: session.answer.contains(['\u{17f}', '\u{212a}']),
+            odd: session.answer.contains(['\u{130}', '\u{131}', '\u{17f}', '\u{212a}']),
             calls: &session.calls,
             files: files.len() as u64,
             refs: cited.len() as u64,
@@ -75,8 +76,7 @@ impl<'a> Answer<'a> {
         out.insert("type".to_owned(), json!(check.kind));
         out.insert("value".to_owned(), json!(shown));
         out.append(&mut more);
-        let layer = if check.layer == Layer::Adoption { "adoption" } else { "fairness" };
-        out.insert("layer".to_owned(), json!(layer));
+        out.insert("layer".to_owned(), json!(check.layer));
         (hit, Value::Object(out))
     }
 
@@ -102,18 +102,12 @@ impl<'a> Answer<'a> {
             }
             return false;
         }
-        let Ok(pattern) = regex::RegexBuilder::new(&regex::escape(value)).case_insensitive(true).build()
-        else {
-            return false;
-        };
-        let mut from = 0;
-        while let Some(found) = pattern.find_at(self.text, from) {
-            if free(found.start(), found.end()) {
-                return true;
-            }
-            from = found.start() + self.text[found.start()..].chars().next().map_or(1, char::len_utf8);
-        }
-        false
+        let wanted: Vec<char> = value.chars().map(python::fold).collect();
+        self.text.char_indices().any(|(start, _)| {
+            let mut rest = self.text[start..].char_indices();
+            let is_it = wanted.iter().all(|c| rest.next().is_some_and(|(_, next)| python::fold(next) == *c));
+            is_it && free(start, start + rest.offset())
+        })
     }
 }
 
@@ -125,6 +119,6 @@ fn searches(call: &Call) -> bool {
 /// Whether one of a call's inputs of these names has `grep` or `rg ` in it, as the reference looks: inside
 /// other words, too.
 pub(super) fn greps(call: &Call, names: &[&str]) -> bool {
-    let input = |name: &&str| call.input.get(*name).and_then(Value::as_str);
+    let input = |name: &&str| call.input.get(name).and_then(Json::as_str);
     names.iter().filter_map(input).any(|command| command.contains("grep") || command.contains("rg "))
 }

@@ -1,5 +1,6 @@
 //! Citations by the reference's one regular expression, and its three buckets.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -114,7 +115,7 @@ pub trait Checkout {
     fn files(&self) -> &[String];
     /// A file's bytes; none when it can't be read.
     fn bytes(&self, path: &str) -> Option<Vec<u8>>;
-    /// The folder's absolute path as the agent saw it.
+    /// The folder's absolute path as the agent saw it, or that of a folder in it.
     fn root(&self) -> Option<&str> {
         None
     }
@@ -124,8 +125,11 @@ pub trait Checkout {
 pub struct Checker<'a> {
     checkout: &'a dyn Checkout,
     all: HashSet<&'a str>,
-    /// Files outside pruned folders, by name.
+    folders: HashSet<&'a str>,
+    /// Files outside pruned folders, by name, as a walk meets them.
     by_name: HashMap<&'a str, Vec<&'a str>>,
+    /// What absolute paths of the checkout hold before their part in it, such as `/baseline/pebble/`.
+    homes: Vec<String>,
     texts: BTreeMap<String, Option<Lines>>,
 }
 
@@ -150,19 +154,44 @@ impl<'a> Checker<'a> {
                 by_name.entry(name).or_default().push(path);
             }
         }
+        for paths in by_name.values_mut() {
+            paths.sort_by(|a, b| walked(a, b));
+        }
         let all = checkout.files().iter().map(String::as_str).collect();
-        Self { checkout, all, by_name, texts: BTreeMap::new() }
+        let mut folders = HashSet::from([""]);
+        for path in checkout.files() {
+            let mut folder = path.as_str();
+            while let Some((above, _)) = folder.rsplit_once('/')
+                && folders.insert(above)
+            {
+                folder = above;
+            }
+        }
+        Self { checkout, all, folders, by_name, homes: Vec::new(), texts: BTreeMap::new() }
+    }
+
+    /// Takes absolute paths for those of the checkout, too, that lead through the folders in which the
+    /// reference keeps the clones of a repository: on whose disk ever.
+    #[must_use]
+    pub fn at_home(mut self, tool: Option<&str>, repo: &str) -> Self {
+        if !repo.is_empty() {
+            let parents = tool.into_iter().filter(|tool| !tool.is_empty()).chain(["_reference", "repos"]);
+            self.homes = parents.map(|parent| format!("/{parent}/{repo}/")).collect();
+        }
+        self
     }
 
     /// The verdict on a citation.
     pub fn check(&mut self, citation: &Citation) -> Verdict {
         let (line, symbol) = split(&citation.locator);
-        let path = match self.resolve(&citation.file, line) {
-            Ok(path) => path,
+        let number = line.as_ref().map_or_else(String::new, |line| line.text.clone());
+        let line = line.map(|line| line.at);
+        let (path, is_literal) = match self.resolve(&citation.file, line) {
+            Ok(found) => found,
             Err(reason) => return Verdict { status: Status::Unresolved, reason, path: None },
         };
         let file = &citation.file;
-        let via = if path == *file { String::new() } else { format!(" [via {path}]") };
+        let via = if is_literal { String::new() } else { format!(" [via {path}]") };
         let Some(lines) = self.lines(&path) else {
             let reason = format!("file not readable at {file}{via}");
             return Verdict { status: Status::Unresolved, reason, path: Some(path) };
@@ -170,19 +199,19 @@ impl<'a> Checker<'a> {
         let count = lines.starts.len() as u64;
         let beyond = line.filter(|line| !(1..=count).contains(line));
         let (status, reason) = match (line, symbol) {
-            (Some(line), _) if beyond.is_some() => {
-                (Status::Hallucinated, format!("line {line} out of range (file only {count} lines){via}"))
+            (Some(_), _) if beyond.is_some() => {
+                (Status::Hallucinated, format!("line {number} out of range (file only {count} lines){via}"))
             }
-            (Some(line), None) => {
-                (Status::Grounded, format!("line {line} in {file} (file has {count} lines){via}"))
+            (Some(_), None) => {
+                (Status::Grounded, format!("line {number} in {file} (file has {count} lines){via}"))
             }
             (Some(line), Some(symbol)) => {
                 let (first, last) = (line.saturating_sub(NEAR).max(1), (line + NEAR).min(count));
                 let near = (first..=last).any(|at| lines.line(at).is_some_and(|text| has_word(text, symbol)));
                 if near {
-                    (Status::Grounded, format!("`{symbol}` found near line {line} in {file}{via}"))
+                    (Status::Grounded, format!("`{symbol}` found near line {number} in {file}{via}"))
                 } else {
-                    (Status::Unresolved, format!("`{symbol}` not within ±5 of line {line} in {file}{via}"))
+                    (Status::Unresolved, format!("`{symbol}` not within ±5 of line {number} in {file}{via}"))
                 }
             }
             (None, Some(symbol)) if has_word(&lines.text, symbol) => {
@@ -196,27 +225,35 @@ impl<'a> Checker<'a> {
         Verdict { status, reason, path: Some(path) }
     }
 
-    /// The file that is meant. An absolute path counts below the root only, and `..` never
-    /// leaves it: unlike the reference, which reads the host's disk.
-    fn resolve(&mut self, file: &str, line: Option<u64>) -> Result<String, String> {
+    /// Paths in the checkout that an absolute one may mean, the likeliest first.
+    fn below<'p>(&self, file: &'p str) -> Vec<&'p str> {
+        let after = |path: &'p str, at: usize, home: &str| path.get(at + home.len()..);
+        let mut out: Vec<&str> = Vec::new();
+        let root = self.checkout.root().map(|root| format!("{}/", root.trim_end_matches('/')));
+        // The clone, where the session began in a folder of it.
+        let clone = root.as_deref().map(|root| {
+            let ends = self.homes.iter().filter_map(|home| root.rfind(home).map(|at| at + home.len()));
+            &root[..ends.max().unwrap_or(root.len())]
+        });
+        out.extend(clone.and_then(|clone| file.strip_prefix(clone)));
+        for home in &self.homes {
+            out.extend(file.rfind(home).and_then(|at| after(file, at, home)));
+        }
+        out
+    }
+
+    /// The file that is meant, and whether the citation says it in full. An absolute path counts in
+    /// the checkout only, and `..` never leaves it: unlike the reference, which reads the host's disk.
+    fn resolve(&mut self, file: &str, line: Option<u64>) -> Result<(String, bool), String> {
         let missing = || format!("file not found at {file}");
-        let inside = match (file.strip_prefix('/'), self.checkout.root()) {
-            (Some(_), Some(root)) => {
-                let below =
-                    file.strip_prefix(root.trim_end_matches('/')).and_then(|rest| rest.strip_prefix('/'));
-                Some(below.ok_or_else(missing)?)
-            }
-            (Some(_), None) => None,
-            (None, _) => Some(file),
-        };
-        if let Some(path) = inside.and_then(plain)
-            && self.all.contains(path.as_str())
-        {
-            return Ok(path);
+        let inside = if file.starts_with('/') { self.below(file) } else { vec![file] };
+        let literal = inside.into_iter().find_map(|path| self.plain(path));
+        if let Some(path) = literal {
+            return Ok((path, true));
         }
         let name = file.rsplit('/').next().unwrap_or(file);
         let tail = format!("/{file}");
-        let mut found: Vec<&str> = self
+        let found: Vec<&str> = self
             .by_name
             .get(name)
             .into_iter()
@@ -234,19 +271,39 @@ impl<'a> Checker<'a> {
                 .collect();
             let most = counted.iter().map(|(count, _)| *count).max();
             if let Some((_, path)) = counted.into_iter().find(|(count, _)| Some(*count) == most) {
-                return Ok(path.to_owned());
+                return Ok((path.to_owned(), false));
             }
         }
-        found.sort_unstable();
         match found.as_slice() {
             [] => Err(missing()),
-            [one] => Ok((*one).to_owned()),
+            [one] => Ok(((*one).to_owned(), false)),
             several => {
                 let first: Vec<&str> = several.iter().take(3).copied().collect();
                 let more = if several.len() > 3 { ", …" } else { "" };
                 Err(format!("ambiguous: {} files match `{file}` ({}{more})", several.len(), first.join(", ")))
             }
         }
+    }
+
+    /// The file to which a relative path leads without leaving the root; the folders on its way must be
+    /// there.
+    fn plain(&self, path: &str) -> Option<String> {
+        let mut out = String::new();
+        for part in path.split('/') {
+            match part {
+                "" | "." => {}
+                _ if !self.folders.contains(out.as_str()) => return None,
+                ".." if out.is_empty() => return None,
+                ".." => out.truncate(out.rfind('/').unwrap_or_default()),
+                part => {
+                    if !out.is_empty() {
+                        out.push('/');
+                    }
+                    out.push_str(part);
+                }
+            }
+        }
+        self.all.contains(out.as_str()).then_some(out)
     }
 
     fn lines(&mut self, path: &str) -> Option<&Lines> {
@@ -278,25 +335,34 @@ impl Lines {
     }
 }
 
-/// A relative path without `.` and `..`; none when it leaves the root.
-fn plain(path: &str) -> Option<String> {
-    let mut out: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                out.pop()?;
-            }
-            part => out.push(part),
+/// Order of a sorted walk: a folder's files, then its folders.
+fn walked(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (a.split('/').peekable(), b.split('/').peekable());
+    loop {
+        let (Some(one), Some(other)) = (a.next(), b.next()) else { return Ordering::Equal };
+        match (a.peek().is_some(), b.peek().is_some()) {
+            (false, true) => return Ordering::Less,
+            (true, false) => return Ordering::Greater,
+            _ => match one.cmp(other) {
+                Ordering::Equal => {}
+                order => return order,
+            },
         }
     }
-    Some(out.join("/"))
+}
+
+/// A line's number as a locator says it.
+struct Line {
+    /// The number; the largest there is where it is beyond.
+    at: u64,
+    /// As Python writes it.
+    text: String,
 }
 
 /// Line and symbol of a locator.
-fn split(locator: &str) -> (Option<u64>, Option<&str>) {
-    if locator.chars().all(char::is_numeric) && !locator.is_empty() {
-        return (number(locator), None);
+fn split(locator: &str) -> (Option<Line>, Option<&str>) {
+    if let Some(line) = number(locator) {
+        return (Some(line), None);
     }
     let mut words: Vec<&str> =
         locator.split(|c| !python::is_word(c)).filter(|word| !word.is_empty()).collect();
@@ -308,12 +374,14 @@ fn split(locator: &str) -> (Option<u64>, Option<&str>) {
 }
 
 /// The number that decimal digits of any script make.
-fn number(text: &str) -> Option<u64> {
+fn number(text: &str) -> Option<Line> {
     if text.is_empty() {
         return None;
     }
-    // A number with more digits is past every line.
-    text.chars().try_fold(0u64, |sum, c| Some(sum.saturating_mul(10).saturating_add(u64::from(digit(c)?))))
+    let digits: String = text.chars().map(|c| char::from_digit(digit(c)?, 10)).collect::<Option<String>>()?;
+    let digits = digits.trim_start_matches('0');
+    let text = if digits.is_empty() { "0" } else { digits }.to_owned();
+    Some(Line { at: text.parse().unwrap_or(u64::MAX), text })
 }
 
 /// The value of a decimal digit: blocks of ten in the order of their values.
@@ -338,4 +406,104 @@ fn has_word(text: &str, word: &str) -> bool {
         let after = text[at + word.len()..].chars().next();
         !before.is_some_and(python::is_word) && !after.is_some_and(python::is_word)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Made {
+        files: Vec<String>,
+        root: Option<&'static str>,
+    }
+
+    impl Checkout for Made {
+        fn files(&self) -> &[String] {
+            &self.files
+        }
+        fn bytes(&self, _: &str) -> Option<Vec<u8>> {
+            Some(b"one\ntwo ten\n".to_vec())
+        }
+        fn root(&self) -> Option<&str> {
+            self.root
+        }
+    }
+
+    fn verdicts(files: &[&str], root: Option<&'static str>, answer: &str) -> Vec<(Status, String)> {
+        let mut files: Vec<String> = files.iter().map(|file| (*file).to_owned()).collect();
+        files.sort_unstable();
+        let made = Made { files, root };
+        let mut checker = Checker::new(&made).at_home(Some("baseline"), "pebble");
+        let cited = extract(answer);
+        assert!(!cited.is_empty(), "{answer}");
+        cited
+            .iter()
+            .map(|citation| checker.check(citation))
+            .map(|verdict| (verdict.status, verdict.reason))
+            .collect()
+    }
+
+    #[test]
+    fn absolute_paths_of_the_clone_are_of_the_checkout() {
+        let files = ["batch.go", "src/f.go", "sub/f.go", "f.go"];
+        for (root, path, expected) in [
+            (None, "/Users/dev/sense-benchmark/baseline/pebble/batch.go", Status::Grounded),
+            (None, "/Users/dev/_reference/pebble/batch.go", Status::Grounded),
+            (None, "/repos/pebble/src/f.go", Status::Grounded),
+            (None, "/repos/other/src/f.go", Status::Unresolved),
+            (None, "/other/pebble/src/f.go", Status::Unresolved),
+            (None, "/repos/pebble/../f.go", Status::Unresolved),
+            (Some("/repos/pebble/sub"), "/repos/pebble/src/f.go", Status::Grounded),
+            // It is not the one in the folder above.
+            (Some("/repos/pebble/src"), "/repos/pebble/src/batch.go", Status::Unresolved),
+            (Some("/w/clone"), "/w/clone/src/f.go", Status::Grounded),
+            (Some("/w/clone"), "/w/clones/src/f.go", Status::Unresolved),
+            (Some("/a/baseline/pebble/x/clone"), "/b/baseline/pebble/f.go", Status::Grounded),
+        ] {
+            let found = verdicts(&files, root, &format!("{path}:2"));
+            assert_eq!(found[0].0, expected, "{root:?} {path}: {}", found[0].1);
+            let in_full = format!("line 2 in {path} (file has 2 lines)");
+            assert!(expected == Status::Unresolved || found[0].1 == in_full, "{}", found[0].1);
+        }
+    }
+
+    #[test]
+    fn a_path_in_full_is_used_as_it_is() {
+        let files = ["app.py", "src/m.py"];
+        for path in ["./app.py", "src//m.py", "src/../app.py", "src/./../src/m.py"] {
+            let found = verdicts(&files, None, &format!("{path}:2"));
+            assert_eq!(found, [(Status::Grounded, format!("line 2 in {path} (file has 2 lines)"))]);
+        }
+        for path in ["nodir/../app.py", "app.py/../app.py", "../app.py", "src/../../app.py"] {
+            let found = verdicts(&files, None, &format!("{path}:2"));
+            assert_eq!(found, [(Status::Unresolved, format!("file not found at {path}"))]);
+        }
+        let found = verdicts(&files, None, "m.py:2");
+        assert_eq!(found[0].1, "line 2 in m.py (file has 2 lines) [via src/m.py]");
+    }
+
+    #[test]
+    fn files_of_one_name_are_met_as_on_a_walk() {
+        let files = ["a/b/x.py", "a/x.py", "x-1/x.py", "x/y/x.py", "x/x.py"];
+        let found = verdicts(&files, None, "x.py:ten");
+        assert_eq!(found[0].1, "ambiguous: 5 files match `x.py` (a/x.py, a/b/x.py, x/x.py, …)");
+        let found = verdicts(&files, None, "x.py:2");
+        assert_eq!(found[0].1, "line 2 in x.py (file has 2 lines) [via a/x.py]");
+    }
+
+    #[test]
+    fn numbers_are_those_that_python_takes_for_digits() {
+        let long = "99999999999999999999999";
+        for (locator, reason) in [
+            ("½", "`½` not found anywhere in a.py".to_owned()),
+            ("²", "`²` not found anywhere in a.py".to_owned()),
+            ("Ⅷ", "`Ⅷ` not found anywhere in a.py".to_owned()),
+            ("٢", "line 2 in a.py (file has 2 lines)".to_owned()),
+            ("002", "line 2 in a.py (file has 2 lines)".to_owned()),
+            (long, format!("line {long} out of range (file only 2 lines)")),
+            ("ten:3", "line 3 out of range (file only 2 lines)".to_owned()),
+        ] {
+            assert_eq!(verdicts(&["a.py"], None, &format!("a.py:{locator}"))[0].1, reason, "{locator}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::checks::{SEARCHES, greps};
 use super::session::Call;
+use crate::artifact::python_json::Json;
 
 /// Tools of the reference's own server, as its diagnosis of misses looks for them in names.
 const OWN: [&str; 6] =
@@ -50,7 +51,7 @@ fn reads(call: &Call) -> Option<&str> {
     if call.name != "Read" {
         return None;
     }
-    let path = |name: &str| call.input.get(name).and_then(Value::as_str).filter(|path| !path.is_empty());
+    let path = |name: &str| call.input.get(name).and_then(Json::as_str).filter(|path| !path.is_empty());
     let path = path("filePath").or_else(|| path("file_path")).unwrap_or_default();
     (!path.contains(".summary.md")).then_some(path)
 }
@@ -92,7 +93,7 @@ pub(super) fn misses(calls: &[Call]) -> Value {
 
 /// What a call searched for, shortened.
 fn words(call: &Call) -> String {
-    let input = |name: &str| call.input.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let input = |name: &str| call.input.get(name).and_then(Json::as_str).filter(|text| !text.is_empty());
     match input("command").or_else(|| input("cmd")) {
         Some(command) => command.chars().take(COMMAND_CHARS).collect(),
         None => input("pattern").unwrap_or_default().chars().take(PATTERN_CHARS).collect(),

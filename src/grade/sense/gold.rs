@@ -15,6 +15,8 @@ const ENDINGS: [&str; 17] = [
 ];
 /// Most characters between a path and the field of JSON that pins its line.
 const FIELD_WITHIN: usize = 60;
+/// Folders of a checkout whose files no pattern means.
+const PRUNED: [&str; 4] = [".git", ".sense", "node_modules", ".bundle"];
 
 /// What is known beside the answer: a transcript and the files of a checkout, for paths that
 /// the answer shortened.
@@ -60,28 +62,29 @@ pub(super) fn recall(gold: &[Gold], lower: &str, beside: Option<Beside<'_>>) -> 
     block(&items)
 }
 
-/// Lower-cased patterns of files.
+/// Lower-cased patterns.
 struct Patterns {
+    /// Those of files.
     files: HashSet<String>,
-    /// How many patterns have a name, and how many end in a suffix or are it.
+    /// How many of these have a name, and how many of all end in a suffix or are it.
     names: HashMap<String, usize>,
     suffixes: HashMap<String, usize>,
 }
 
 impl Patterns {
     fn new(gold: &[Gold]) -> Self {
-        let files: HashSet<String> = gold
-            .iter()
-            .flat_map(|item| &item.matches)
-            .map(|p| p.to_lowercase())
-            .filter(|p| is_file(p))
-            .collect();
-        let (mut names, mut suffixes) = (HashMap::new(), HashMap::new());
-        for file in &files {
-            *names.entry(name(file).to_owned()).or_insert(0) += 1;
-            for suffix in std::iter::once(file.as_str()).chain(tails(file)) {
+        let all: HashSet<String> =
+            gold.iter().flat_map(|item| &item.matches).map(|p| p.to_lowercase()).collect();
+        let mut suffixes = HashMap::new();
+        for pattern in &all {
+            for suffix in std::iter::once(pattern.as_str()).chain(tails(pattern)) {
                 *suffixes.entry(suffix.to_owned()).or_insert(0) += 1;
             }
+        }
+        let files: HashSet<String> = all.into_iter().filter(|p| is_file(p)).collect();
+        let mut names = HashMap::new();
+        for file in &files {
+            *names.entry(name(file).to_owned()).or_insert(0) += 1;
         }
         Self { files, names, suffixes }
     }
@@ -211,7 +214,10 @@ impl<'a> Tails<'a> {
     fn new(beside: Beside<'a>, patterns: &Patterns) -> Self {
         let mut real: HashMap<String, Option<String>> = HashMap::new();
         let mut ends: HashMap<String, usize> = HashMap::new();
-        for file in beside.files {
+        let pruned = |file: &&String| {
+            file.rsplit_once('/').is_some_and(|(folders, _)| folders.split('/').any(|f| PRUNED.contains(&f)))
+        };
+        for file in beside.files.iter().filter(|file| !pruned(file)) {
             let file = file.to_lowercase();
             for tail in std::iter::once(file.as_str()).chain(tails(&file)) {
                 if patterns.files.contains(tail) {
@@ -241,6 +247,14 @@ impl<'a> Tails<'a> {
     }
 }
 
+/// A group's name as a key of JSON.
+fn label(group: &Value) -> String {
+    match group {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 fn block(items: &[(&Gold, bool, bool)]) -> Value {
     let counts = |of: &[(&Gold, bool, bool)]| {
         let total = of.len();
@@ -256,14 +270,14 @@ fn block(items: &[(&Gold, bool, bool)]) -> Value {
         out.insert("cited_recall".to_owned(), json!(share(cited)));
         out
     };
-    let mut groups: indexmap::IndexMap<&str, Vec<(&Gold, bool, bool)>> = indexmap::IndexMap::new();
+    let mut groups: indexmap::IndexMap<String, Vec<(&Gold, bool, bool)>> = indexmap::IndexMap::new();
     for item in items {
-        groups.entry(item.0.group.as_str()).or_default().push(*item);
+        groups.entry(label(&item.0.group)).or_default().push(*item);
     }
     let groups: Map<String, Value> =
-        groups.into_iter().map(|(group, items)| (group.to_owned(), Value::Object(counts(&items)))).collect();
-    let ids = |wanted: fn(&(&Gold, bool, bool)) -> bool| -> Vec<&str> {
-        items.iter().filter(|item| wanted(item)).map(|(gold, ..)| gold.id.as_str()).collect()
+        groups.into_iter().map(|(group, items)| (group, Value::Object(counts(&items)))).collect();
+    let ids = |wanted: fn(&(&Gold, bool, bool)) -> bool| -> Vec<&Value> {
+        items.iter().filter(|item| wanted(item)).map(|(gold, ..)| &gold.id).collect()
     };
     let details: Vec<Value> = items
         .iter()

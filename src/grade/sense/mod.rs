@@ -50,26 +50,20 @@ pub struct Check {
     pub value: String,
     /// Whether it counts in full.
     pub required: bool,
-    /// Which layer it belongs to.
-    pub layer: Layer,
+    /// Which layer it belongs to: anything but [`ADOPTION`] is about the answer.
+    pub layer: String,
 }
 
-/// Layer of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
-    /// About the answer.
-    Fairness,
-    /// About the use of tools.
-    Adoption,
-}
+/// Layer of checks about the use of tools.
+pub const ADOPTION: &str = "adoption";
 
 /// A row of the must-find set.
 #[derive(Clone, Debug, Default)]
 pub struct Gold {
-    /// Label.
-    pub id: String,
-    /// Bucket.
-    pub group: String,
+    /// Label: a text, or what else stands there.
+    pub id: Value,
+    /// Bucket, likewise.
+    pub group: Value,
     /// Texts of which one must occur.
     pub matches: Vec<String>,
 }
@@ -77,6 +71,8 @@ pub struct Gold {
 /// What is known of a run beside its transcript.
 #[derive(Clone, Debug, Default)]
 pub struct Meta {
+    /// Name of the tool, after which the reference calls the folder of its clones.
+    pub tool: Option<String>,
     /// Error that its runner wrote down.
     pub error: Option<String>,
     /// Seconds that its runner measured.
@@ -153,9 +149,11 @@ pub fn score(scenario: &Scenario, transcript: &[u8], meta: &Meta, checkout: Opti
     out.insert("completeness".to_owned(), json!(mean(|step| step.all.score())));
     out.insert("tool_fluency".to_owned(), json!(fluency));
     out.insert("discoverability".to_owned(), json!(found));
-    let citations = verdicts(cited, checkout);
+    let citations = verdicts(cited, checkout, scenario, meta);
     out.insert("citation_grounding".to_owned(), grounding(&citations, checkout.is_some()));
-    let transcript = checkout.map(|_| String::from_utf8_lossy(transcript).to_lowercase());
+    // What is no UTF-8 is left out here, as there.
+    let valid = || transcript.utf8_chunks().map(|chunk| chunk.valid()).collect::<String>();
+    let transcript = checkout.map(|_| valid().to_lowercase());
     let beside = checkout
         .zip(transcript.as_deref())
         .map(|(checkout, transcript)| gold::Beside { transcript, files: checkout.files() });
@@ -215,7 +213,7 @@ impl StepScore {
             let (hit, value) = answer.check(check);
             checks.push(value);
             all.count(check.required, hit);
-            if check.layer != Layer::Adoption {
+            if check.layer != ADOPTION {
                 fairness.count(check.required, hit);
             }
         }
@@ -249,8 +247,14 @@ fn coverage(steps: &[StepScore]) -> f64 {
     if most == 0.0 { 1.0 } else { python::round(sum(0) / most, 4) }
 }
 
-fn verdicts(cited: Vec<Citation>, checkout: Option<&dyn Checkout>) -> Vec<(Citation, Verdict)> {
-    let mut checker = checkout.map(Checker::new);
+fn verdicts(
+    cited: Vec<Citation>,
+    checkout: Option<&dyn Checkout>,
+    scenario: &Scenario,
+    meta: &Meta,
+) -> Vec<(Citation, Verdict)> {
+    let at_home = |checkout| Checker::new(checkout).at_home(meta.tool.as_deref(), &scenario.repo);
+    let mut checker = checkout.map(at_home);
     let mut verdict = |citation: &Citation| match &mut checker {
         Some(checker) => checker.check(citation),
         None => Verdict {

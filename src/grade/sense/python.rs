@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::artifact::python_json::Json;
+
 /// Letters and numbers of any script.
 static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[\p{L}\p{N}_]$").ok());
 
@@ -15,6 +17,40 @@ pub(super) fn is_word(c: char) -> bool {
     }
     let mut buffer = [0; 4];
     WORD.as_ref().is_some_and(|word| word.is_match(c.encode_utf8(&mut buffer)))
+}
+
+/// What a character is compared as where a regular expression ignores case: in lower case by itself, and
+/// of those that share an upper case one for all.
+pub(super) fn fold(c: char) -> char {
+    // A longer lower case begins with the one that counts.
+    let lower = c.to_lowercase().next().unwrap_or(c);
+    match lower {
+        '\u{131}' => 'i',
+        '\u{17f}' => 's',
+        '\u{3bc}' => '\u{b5}',
+        '\u{345}' | '\u{1fbe}' => '\u{3b9}',
+        '\u{1fd3}' => '\u{390}',
+        '\u{1fe3}' => '\u{3b0}',
+        '\u{3d0}' => '\u{3b2}',
+        '\u{3f5}' => '\u{3b5}',
+        '\u{3d1}' => '\u{3b8}',
+        '\u{3f0}' => '\u{3ba}',
+        '\u{3d6}' => '\u{3c0}',
+        '\u{3f1}' => '\u{3c1}',
+        '\u{3c2}' => '\u{3c3}',
+        '\u{3d5}' => '\u{3c6}',
+        '\u{1c80}' => '\u{432}',
+        '\u{1c81}' => '\u{434}',
+        '\u{1c82}' => '\u{43e}',
+        '\u{1c83}' => '\u{441}',
+        '\u{1c84}' | '\u{1c85}' => '\u{442}',
+        '\u{1c86}' => '\u{44a}',
+        '\u{1c87}' => '\u{463}',
+        '\u{1c88}' => '\u{a64b}',
+        '\u{1e9b}' => '\u{1e61}',
+        '\u{fb05}' => '\u{fb06}',
+        lower => lower,
+    }
 }
 
 /// Whether a character is white space of its regular expressions.
@@ -74,7 +110,7 @@ fn float(value: f64) -> String {
 fn text_len(text: &str) -> usize {
     let of = |c: char| match c {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-        ' '..='\u{7f}' => 1,
+        ' '..='~' => 1,
         c => 6 * c.len_utf16(),
     };
     // Long texts are nearly all plain.
@@ -82,16 +118,17 @@ fn text_len(text: &str) -> usize {
 }
 
 /// Length of `json.dumps(value)`.
-pub(super) fn dumps_len(value: &Value) -> usize {
+pub(super) fn dumps_len(value: &Json) -> usize {
     match value {
-        Value::Null => 4,
-        Value::Bool(value) => 5 - usize::from(*value),
-        Value::Number(number) => number_text(number).len(),
-        Value::String(text) => text_len(text),
-        Value::Array(items) => {
+        Json::Null => 4,
+        Json::Bool(value) => 5 - usize::from(*value),
+        Json::Int(digits) => digits.len(),
+        Json::Float(number) => float(*number).len(),
+        Json::Text(text) => text_len(text),
+        Json::List(items) => {
             2 + items.iter().map(dumps_len).sum::<usize>() + 2 * items.len().saturating_sub(1)
         }
-        Value::Object(map) => {
+        Json::Map(map) => {
             let entries: usize = map.iter().map(|(key, value)| text_len(key) + 2 + dumps_len(value)).sum();
             2 + entries + 2 * map.len().saturating_sub(1)
         }
@@ -157,7 +194,7 @@ fn write_text(text: &str, out: &mut String) {
             '\t' => out.push_str("\\t"),
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
-            ' '..='\u{7f}' => out.push(c),
+            ' '..='~' => out.push(c),
             c => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
                     // Writing to a string can't fail.
@@ -198,14 +235,26 @@ mod tests {
 
     #[test]
     fn json_is_escaped_and_counted_as_python_does() {
-        let value = json!({"a": ["ü\u{1F600}\n\u{7f}", 1, 1.0, true, null], "b": {}, "c": []});
-        // len(json.dumps(value))
-        let compact = r#"{"a": ["\u00fc\ud83d\ude00\n", 1, 1.0, true, null], "b": {}, "c": []}"#;
-        assert_eq!(dumps_len(&value), compact.len() + 1, "DEL is not escaped");
+        let value = r#"{"a": ["ü\ud83d\ude00\n\u007f", 1, 1.0, true, null], "b": {}, "c": [], "d": 1e999}"#;
+        // json.dumps(value)
+        let compact =
+            r#"{"a": ["\u00fc\ud83d\ude00\n\u007f", 1, 1.0, true, null], "b": {}, "c": [], "d": Infinity}"#;
+        assert_eq!(dumps_len(&crate::artifact::python_json::parse(value).unwrap()), compact.len());
+        assert_eq!(dump(&json!("a\u{7f}~")), "\"a\\u007f~\"\n", "DEL is escaped");
         assert_eq!(
             dump(&json!({"k": ["é"], "e": {}})),
             "{\n  \"k\": [\n    \"\\u00e9\"\n  ],\n  \"e\": {}\n}\n"
         );
+    }
+
+    #[test]
+    fn letters_are_folded_as_python_does_it() {
+        for (one, other) in [('İ', 'i'), ('ı', 'I'), ('ſ', 'S'), ('\u{212a}', 'k'), ('ς', 'Σ'), ('µ', 'μ')]
+        {
+            assert_eq!(fold(one), fold(other), "{one} {other}");
+        }
+        assert_ne!(fold('ß'), fold('s'));
+        assert_eq!(fold('ẞ'), fold('ß'));
     }
 
     #[test]

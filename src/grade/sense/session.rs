@@ -1,14 +1,10 @@
 //! A transcript as the reference reads it: JSON lines in the form of Claude
 //! Code's stream, also where another program's stream was rewritten into it.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use serde::Deserialize;
-use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use indexmap::IndexMap;
 
 use super::python;
+use crate::artifact::python_json::{self, Json};
 
 /// US dollars per million tokens by which partial usage is priced: input, output, cache read, cache write.
 const PRICES: [f64; 4] = [15.00, 75.00, 1.50, 18.75];
@@ -19,7 +15,7 @@ pub struct Call {
     /// Name of the tool.
     pub name: String,
     /// What it was given.
-    pub input: Value,
+    pub input: Json,
 }
 
 /// Tokens by kind.
@@ -56,12 +52,16 @@ pub struct Session {
 
 impl Tokens {
     /// Sums up; more than fits stays at the largest.
-    fn add(&mut self, usage: &Usage) {
-        let tokens = |value: &Lenient| value.0.filter(|n| *n >= 0.0).map_or(0, to_u64);
-        self.input = self.input.saturating_add(tokens(&usage.input));
-        self.output = self.output.saturating_add(tokens(&usage.output));
-        self.cache_read = self.cache_read.saturating_add(tokens(&usage.cache_read));
-        self.cache_write = self.cache_write.saturating_add(tokens(&usage.cache_write));
+    fn add(&mut self, usage: Option<&Json>) {
+        let Some(usage) = usage else { return };
+        let tokens = |name: &str| {
+            let number = usage.get(name).and_then(Json::as_f64);
+            number.filter(|n| *n >= 0.0).map_or(0, to_u64)
+        };
+        self.input = self.input.saturating_add(tokens("input_tokens"));
+        self.output = self.output.saturating_add(tokens("output_tokens"));
+        self.cache_read = self.cache_read.saturating_add(tokens("cache_read_input_tokens"));
+        self.cache_write = self.cache_write.saturating_add(tokens("cache_creation_input_tokens"));
     }
 
     /// Tokens that the reference calls billed: caches are left out.
@@ -94,215 +94,15 @@ fn to_u64(value: f64) -> u64 {
     value as u64
 }
 
-#[derive(Deserialize)]
-struct Line<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Text<'a>,
-    #[serde(borrow, default)]
-    event: Option<Event<'a>>,
-    #[serde(borrow, default)]
-    message: Option<Message<'a>>,
-    #[serde(default)]
-    total_cost_usd: Lenient,
-    #[serde(default)]
-    duration_ms: Lenient,
-    #[serde(default)]
-    usage: Option<Usage>,
-}
-
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Text<'a>,
-    #[serde(borrow, default)]
-    message: Option<Message<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow, default)]
-    content: Content<'a>,
-    #[serde(default)]
-    usage: Option<Usage>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Usage {
-    #[serde(rename = "input_tokens")]
-    input: Lenient,
-    #[serde(rename = "output_tokens")]
-    output: Lenient,
-    #[serde(rename = "cache_read_input_tokens")]
-    cache_read: Lenient,
-    #[serde(rename = "cache_creation_input_tokens")]
-    cache_write: Lenient,
-}
-
-#[derive(Deserialize)]
-struct Block<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Text<'a>,
-    #[serde(borrow, default)]
-    text: Text<'a>,
-    #[serde(borrow, default)]
-    name: Text<'a>,
-    #[serde(default)]
-    input: Value,
-    #[serde(borrow, default)]
-    content: Content<'a>,
-}
-
-/// A text, or nothing where something else stands.
-#[derive(Default)]
-struct Text<'a>(Cow<'a, str>);
-
-/// A number, or nothing where something else stands.
-#[derive(Default)]
-struct Lenient(Option<f64>);
-
-/// A text, or a list of blocks and texts.
-#[derive(Default)]
-enum Content<'a> {
-    #[default]
-    None,
-    Text(Cow<'a, str>),
-    Blocks(Vec<Piece<'a>>),
-}
-
-enum Piece<'a> {
-    Text(Cow<'a, str>),
-    Block(Box<Block<'a>>),
-    Other,
-}
-
-/// Visits a value of which only some shapes count.
-macro_rules! lenient {
-    ($name:ident, ($($of:tt)*), $out:ty, $other:expr, { $($shapes:tt)* }) => {
-        impl<'de: 'a, 'a> Deserialize<'de> for $($of)* {
-            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                struct $name;
-                impl<'de> Visitor<'de> for $name {
-                    type Value = $out;
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str("any value")
-                    }
-                    fn visit_unit<E: de::Error>(self) -> Result<$out, E> {
-                        Ok($other)
-                    }
-                    fn visit_bool<E: de::Error>(self, _: bool) -> Result<$out, E> {
-                        Ok($other)
-                    }
-                    $($shapes)*
-                }
-                from.deserialize_any($name)
-            }
-        }
-    };
-}
-
-/// Passes over shapes that don't count.
-macro_rules! over {
-    (number, $out:ty, $other:expr) => {
-        fn visit_f64<E: de::Error>(self, _: f64) -> Result<$out, E> {
-            Ok($other)
-        }
-        fn visit_u64<E: de::Error>(self, _: u64) -> Result<$out, E> {
-            Ok($other)
-        }
-        fn visit_i64<E: de::Error>(self, _: i64) -> Result<$out, E> {
-            Ok($other)
-        }
-    };
-    (list, $out:ty, $other:expr) => {
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<$out, A::Error> {
-            while list.next_element::<IgnoredAny>()?.is_some() {}
-            Ok($other)
-        }
-    };
-    (map, $out:ty, $other:expr) => {
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<$out, A::Error> {
-            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            Ok($other)
-        }
-    };
-}
-
-lenient!(TextVisitor, (Text<'a>), Text<'de>, Text::default(), {
-    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Borrowed(text)))
-    }
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Owned(text.to_owned())))
-    }
-    over!(number, Text<'de>, Text::default());
-    over!(list, Text<'de>, Text::default());
-    over!(map, Text<'de>, Text::default());
-});
-
-#[expect(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^53")]
-mod numbers {
-    use super::{Deserialize, Deserializer, IgnoredAny, Lenient, MapAccess, SeqAccess, Visitor, de, fmt};
-
-    lenient!(NumberVisitor, (Lenient), Lenient, Lenient::default(), {
-        fn visit_f64<E: de::Error>(self, number: f64) -> Result<Lenient, E> {
-            Ok(Lenient(Some(number)))
-        }
-        fn visit_u64<E: de::Error>(self, number: u64) -> Result<Lenient, E> {
-            Ok(Lenient(Some(number as f64)))
-        }
-        fn visit_i64<E: de::Error>(self, number: i64) -> Result<Lenient, E> {
-            Ok(Lenient(Some(number as f64)))
-        }
-        fn visit_str<E: de::Error>(self, _: &str) -> Result<Lenient, E> {
-            Ok(Lenient::default())
-        }
-        over!(list, Lenient, Lenient::default());
-        over!(map, Lenient, Lenient::default());
-    });
-}
-
-lenient!(ContentVisitor, (Content<'a>), Content<'de>, Content::None, {
-    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Content<'de>, E> {
-        Ok(Content::Text(Cow::Borrowed(text)))
-    }
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Content<'de>, E> {
-        Ok(Content::Text(Cow::Owned(text.to_owned())))
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content<'de>, A::Error> {
-        let mut out = Vec::new();
-        while let Some(piece) = list.next_element()? {
-            out.push(piece);
-        }
-        Ok(Content::Blocks(out))
-    }
-    over!(number, Content<'de>, Content::None);
-    over!(map, Content<'de>, Content::None);
-});
-
-lenient!(PieceVisitor, (Piece<'a>), Piece<'de>, Piece::Other, {
-    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Piece<'de>, E> {
-        Ok(Piece::Text(Cow::Borrowed(text)))
-    }
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Piece<'de>, E> {
-        Ok(Piece::Text(Cow::Owned(text.to_owned())))
-    }
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Piece<'de>, A::Error> {
-        Block::deserialize(de::value::MapAccessDeserializer::new(map))
-            .map(|block| Piece::Block(Box::new(block)))
-    }
-    over!(number, Piece<'de>, Piece::Other);
-    over!(list, Piece<'de>, Piece::Other);
-});
-
 /// Reads a transcript; lines that are none of its forms are passed over.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Session {
     let text = String::from_utf8_lossy(bytes);
     let mut reader = Reader::default();
-    for line in text.split('\n').map(str::trim).filter(|line| !line.is_empty()) {
-        if let Ok(line) = serde_json::from_str::<Line<'_>>(line) {
-            reader.take(line);
+    // Python takes a lone carriage return for a line end, too.
+    for line in text.split(['\n', '\r']).map(|line| line.trim_matches(python::is_space)) {
+        if let Some(line) = python_json::parse(line) {
+            reader.take(&line);
         }
     }
     // Pieces are joined by line ends.
@@ -318,70 +118,62 @@ struct Reader {
     pieces: u64,
 }
 
+/// The text under a key; empty where something else stands.
+fn text<'j>(of: &'j Json, key: &str) -> &'j str {
+    of.get(key).and_then(Json::as_str).unwrap_or_default()
+}
+
 impl Reader {
-    fn take(&mut self, line: Line<'_>) {
-        if line.kind.0 == "result" {
-            if let Some(usage) = &line.usage {
-                self.session.tokens.add(usage);
-            }
-            if let Some(cost) = line.total_cost_usd.0 {
+    fn take<'j>(&mut self, line: &'j Json) {
+        if text(line, "type") == "result" {
+            self.session.tokens.add(line.get("usage"));
+            if let Some(cost) = line.get("total_cost_usd").and_then(Json::as_f64) {
                 self.session.cost = Some(self.session.cost.unwrap_or_default() + cost);
             }
-            self.session.duration_ms += line.duration_ms.0.unwrap_or_default();
+            self.session.duration_ms += line.get("duration_ms").and_then(Json::as_f64).unwrap_or_default();
         }
-        let (kind, message) = match line.event {
-            Some(event) => (event.kind, event.message),
-            None => (line.kind, line.message),
-        };
-        let Some(message) = message else { return };
-        if let Some(usage) = &message.usage {
-            self.session.partial.add(usage);
-        }
-        match (&*kind.0, message.content) {
-            ("assistant", Content::Text(text)) => self.say(&text),
-            ("assistant", Content::Blocks(pieces)) => {
-                for piece in pieces {
-                    self.assistant(piece);
-                }
-            }
-            ("user", Content::Blocks(pieces)) => {
-                for piece in pieces {
-                    if let Piece::Block(block) = piece
-                        && block.kind.0 == "tool_result"
-                    {
-                        self.result(&block.content);
-                    }
+        let object = |of: &'j Json, key: &str| of.get(key).filter(|value| matches!(value, Json::Map(_)));
+        let event = object(line, "event").unwrap_or(line);
+        let Some(message) = object(event, "message") else { return };
+        self.session.partial.add(message.get("usage"));
+        match (text(event, "type"), message.get("content")) {
+            ("assistant", Some(Json::Text(text))) => self.say(text),
+            ("assistant", Some(Json::List(blocks))) => blocks.iter().for_each(|block| self.assistant(block)),
+            ("user", Some(Json::List(blocks))) => {
+                for block in blocks.iter().filter(|block| text(block, "type") == "tool_result") {
+                    self.result(block.get("content"));
                 }
             }
             _ => {}
         }
     }
 
-    fn assistant(&mut self, piece: Piece<'_>) {
-        match piece {
-            Piece::Text(text) => self.say(&text),
-            Piece::Block(block) if block.kind.0 == "text" => self.say(&block.text.0),
-            Piece::Block(block) if block.kind.0 == "tool_use" => {
-                self.audit(python::dumps_len(&block.input) as u64);
-                self.session.calls.push(Call { name: block.name.0.into_owned(), input: block.input });
+    fn assistant(&mut self, block: &Json) {
+        match (block, text(block, "type")) {
+            (Json::Text(text), _) => self.say(text),
+            (_, "text") => self.say(text(block, "text")),
+            (_, "tool_use") => {
+                let input = block.get("input").cloned().unwrap_or_else(|| Json::Map(IndexMap::new()));
+                self.audit(python::dumps_len(&input) as u64);
+                self.session.calls.push(Call { name: text(block, "name").to_owned(), input });
             }
             _ => {}
         }
     }
 
-    fn result(&mut self, content: &Content<'_>) {
+    fn result(&mut self, content: Option<&Json>) {
         match content {
-            Content::None => {}
-            Content::Text(text) => self.audit(chars(text)),
-            Content::Blocks(parts) => {
+            Some(Json::Text(text)) => self.audit(chars(text)),
+            Some(Json::List(parts)) => {
                 for part in parts {
                     match part {
-                        Piece::Text(text) => self.audit(chars(text)),
-                        Piece::Block(block) => self.audit(chars(&block.text.0)),
-                        Piece::Other => {}
+                        Json::Text(text) => self.audit(chars(text)),
+                        Json::Map(_) => self.audit(chars(text(part, "text"))),
+                        _ => {}
                     }
                 }
             }
+            _ => {}
         }
     }
 
@@ -402,4 +194,29 @@ impl Reader {
 
 fn chars(text: &str) -> u64 {
     text.chars().count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_python_accepts_count() {
+        let nested = "[".repeat(300) + &"]".repeat(300);
+        let lines = [
+            r#"{"type":"assistant","message":{"content":[{"type":"text","text":"x\ud83dy"}]}}"#.to_owned(),
+            r#"{"type":"user","type":"assistant","message":{"content":[{"type":"text","text":"two"}]}}"#.to_owned(),
+            format!(r#"{{"type":"assistant","message":{{"content":[{{"type":"tool_use","name":"a","input":{{"d":{nested},"n":NaN,"big":123456789012345678901234567890}}}}]}}}}"#),
+            r#"{"type":"assistant","message":{"content":[{"type":"tool_use","name":"b"},{"type":"tool_use","name":"c","input":null}]}}"#.to_owned(),
+            r#"{"type":"result","message":"done","event":"text","total_cost_usd":0.5,"duration_ms":2000,"usage":{"input_tokens":3,"output_tokens":4}}"#.to_owned(),
+        ];
+        let session = read(lines.join("\r").as_bytes());
+        assert_eq!(session.answer, "x\u{fffd}y\ntwo");
+        assert_eq!(session.calls.len(), 3);
+        assert_eq!((session.cost, session.tokens.billed()), (Some(0.5), 7));
+        assert!((session.duration_ms - 2000.0).abs() < 1e-9);
+        // 3 + 3 characters; {"d": .., "n": NaN, "big": ..}; {}; null; four line ends between.
+        let input = format!(r#"{{"d": {nested}, "n": NaN, "big": 123456789012345678901234567890}}"#);
+        assert_eq!(session.audit_chars, 6 + input.len() as u64 + 2 + 4 + 4);
+    }
 }

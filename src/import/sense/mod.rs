@@ -9,6 +9,20 @@ pub mod runs;
 pub mod scenario;
 
 use super::slug;
+use crate::digest::Digest;
+
+/// A name of theirs as one of ours. Where a slug would lose letters, or all of it, a few digits of a
+/// digest keep it apart from others.
+#[must_use]
+pub fn ours(name: &str) -> String {
+    let plain = slug(name);
+    if !plain.is_empty() && name.is_ascii() {
+        return plain;
+    }
+    let digest = Digest::of(name.as_bytes()).hex();
+    let digits = digest.get(..8).unwrap_or_default();
+    if plain.is_empty() { format!("x-{digits}") } else { format!("{plain}-{digits}") }
+}
 
 /// A file of theirs as one of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,9 +11,10 @@ use serde_json::{Map, Value, json};
 
 use super::super::writing::{Files, WriteError};
 use super::super::{Content, Kept};
-use super::{scenario, slug};
+use super::{ours, scenario};
 use crate::digest::Digest;
 use crate::fsio;
+use crate::manifest::project::is_plain;
 use crate::manifest::recording_check::misread;
 use crate::manifest::write::Doc;
 
@@ -83,6 +84,12 @@ struct Source {
     broken: bool,
 }
 
+/// Longest id, in bytes: ids stand in the names of nodes.
+const LONGEST_ID: usize = 180;
+
+/// Fact that holds a run's folder below its results, where its id is called otherwise.
+pub const FOLDER: &str = "folder";
+
 /// Further files of a run that are kept.
 const FILES: [&str; 4] = ["run_meta.json", "scored.json", "onboarding-overhead.json", "channels.json"];
 
@@ -109,15 +116,24 @@ pub fn import(path: &Path, into: &Path, replace: bool) -> Result<Report, ImportE
         .pair("name", "sense")
         .pair("about", "runs of the Sense benchmark")
         .pair("label", LABEL);
-    let mut cells = BTreeSet::new();
-    for (id, folder) in runs {
-        match run(&id, &folder, path, &sources, (&mut cells, &mut doc), &mut report) {
-            Ok(()) => report.kept.push(kept(id, &folder, path)),
+    let mut answers = Vec::new();
+    let mut ids = BTreeSet::new();
+    for (place, folder) in runs {
+        match run(&place, &folder, path, &sources, &mut report) {
+            Ok(mut answer) => {
+                answer.call(&place, &mut ids);
+                report.kept.push(kept(answer.id.clone(), &folder, path));
+                answers.push(answer);
+            }
             Err(problem) => report.problems.push(format!("{}: {problem}", shown(&folder, path))),
         }
     }
-    if report.kept.is_empty() {
+    if answers.is_empty() {
         return Err(ImportError::Unreadable(path.to_owned(), report.problems));
+    }
+    number(&mut answers, &mut report);
+    for answer in answers {
+        answer.write(&mut doc);
     }
     super::super::check_recording(doc.text()).map_err(ImportError::Invalid)?;
     held_out(path, &mut files, &mut report);
@@ -188,9 +204,15 @@ fn scenarios(path: &Path, files: &mut Files, report: &mut Report) -> Vec<Source>
     for (folder, home) in places {
         for file in yaml_files(&folder) {
             let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            let mut task = slug(&stem);
+            let mut task = ours(&stem);
             if names.contains(&task) {
-                task = slug(&format!("{home}-{stem}"));
+                task = ours(&format!("{home}-{stem}"));
+            }
+            let called = task.clone();
+            let mut times = 1;
+            while names.contains(&task) {
+                times += 1;
+                task = format!("{called}-{times}");
             }
             names.insert(task.clone());
             let read = one_scenario(path, &file, &task, files, report);
@@ -256,15 +278,111 @@ fn note(report: &mut Report, file: &str, notes: Vec<String>) {
     report.notes.extend(notes.into_iter().map(|note| format!("{file}: {note}")));
 }
 
-/// Reads one run and hands it over; a problem is told, not fatal.
+/// One answer of the recording.
+struct Answer {
+    id: String,
+    task: String,
+    run: Run,
+    replicate: u32,
+    transcript: Digest,
+    judgement: Option<Digest>,
+    origin: String,
+}
+
+impl Answer {
+    /// Gives it an id of its own: its place, as far as an id may say it.
+    fn call(&mut self, place: &str, ids: &mut BTreeSet<String>) {
+        let is_odd = |c: char| c.is_control() || c.is_whitespace() || ",[]={}\"'\\*".contains(c);
+        let fits = |name: &str| !name.contains(is_odd);
+        let names = place.split('/').map(|name| if fits(name) { name.to_owned() } else { ours(name) });
+        let mut id = names.collect::<Vec<_>>().join("/");
+        if id.len() > LONGEST_ID {
+            id = Digest::of(id.as_bytes()).hex();
+        }
+        while !ids.insert(id.clone()) {
+            id.push_str("-2");
+        }
+        if id != place {
+            self.run.facts.insert(FOLDER.to_owned(), json!(place));
+        }
+        self.id = id;
+    }
+
+    fn write(self, doc: &mut Doc) {
+        doc.element(&["answer"]);
+        doc.pair("id", self.id).pair("arm", self.run.arm).pair("task", self.task);
+        if self.replicate > 1 {
+            doc.pair("replicate", self.replicate);
+        }
+        doc.pair("repo", ours(&self.run.repo)).pair("model", self.run.model).pair("dialect", "claude");
+        doc.pair("digest", self.transcript.hex());
+        doc.pair("judgement-digest", self.judgement.map(|digest| digest.hex()));
+        doc.pair("origin", self.origin).pair("facts", Value::Object(self.run.facts));
+    }
+}
+
+/// Numbers the answers of the same arm, task and model: those that have a number keep it while it is
+/// free, the others take the next free ones.
+fn number(answers: &mut [Answer], report: &mut Report) {
+    let mut taken = BTreeSet::new();
+    let of = |answer: &Answer, number: u32| {
+        let run = &answer.run;
+        (run.arm.clone(), answer.task.clone(), ours(&run.repo), run.model.clone(), number)
+    };
+    let mut others = Vec::new();
+    for (at, answer) in answers.iter_mut().enumerate() {
+        match answer.run.number {
+            Some(number) if taken.insert(of(answer, number)) => answer.replicate = number,
+            _ => others.push(at),
+        }
+    }
+    for at in others {
+        let Some(answer) = answers.get_mut(at) else { continue };
+        let free = (1..=u32::MAX).find(|number| taken.insert(of(answer, *number)));
+        answer.replicate = free.unwrap_or(u32::MAX);
+        if answer.replicate != answer.run.number.unwrap_or(1) {
+            report.notes.push(format!(
+                "{}: another run of the arm `{}` has its number; it is replicate {} here",
+                answer.id, answer.run.arm, answer.replicate
+            ));
+        }
+    }
+}
+
+/// Numbers that a manifest can't hold become texts.
+fn bearable(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.as_u64().is_some_and(|n| i64::try_from(n).is_err()) => {
+            *value = Value::String(number.to_string());
+        }
+        Value::Array(items) => items.iter_mut().for_each(bearable),
+        Value::Object(map) => map.values_mut().for_each(bearable),
+        _ => {}
+    }
+}
+
+/// Whether a null, or a number that a manifest can't hold, stands anywhere in a value.
+fn needs_text(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Number(number) => number.as_u64().is_some_and(|n| i64::try_from(n).is_err()),
+        Value::Array(items) => items.iter().any(needs_text),
+        Value::Object(map) => map.values().any(needs_text),
+        Value::Bool(_) | Value::String(_) => false,
+    }
+}
+
+/// Reads one run; a problem is told, not fatal.
 fn run(
     id: &str,
     folder: &Path,
     root: &Path,
     sources: &[Source],
-    (cells, doc): (&mut BTreeSet<Cell>, &mut Doc),
     report: &mut Report,
-) -> Result<(), String> {
+) -> Result<Answer, String> {
+    if !is_plain(id) {
+        return Err("its path holds characters that no answer's id may have".to_owned());
+    }
     let transcript = take(root, &folder.join(TRANSCRIPT), LARGEST)?;
     let mut facts = Map::new();
     let mut scored_name = None;
@@ -285,7 +403,10 @@ fn run(
                 scored_name = map.get("scenario").and_then(Value::as_str).map(str::to_owned);
             }
             Ok(map) if name == "onboarding-overhead.json" => {
-                drop(facts.insert("overhead".to_owned(), Value::Object(map)));
+                let map = Value::Object(map);
+                // A manifest has no null; the block of the costs is written out as it is.
+                let kept = if needs_text(&map) { json!(map.to_string()) } else { map };
+                drop(facts.insert("overhead".to_owned(), kept));
             }
             Ok(_) => {}
             Err(problem) => report.problems.push(format!("{}: {problem}", shown(folder, root))),
@@ -294,12 +415,13 @@ fn run(
     let judged = folder.join(JUDGED);
     let judgement = if judged.is_file() { Some(take(root, &judged, LARGEST)?) } else { None };
     facts.retain(|_, value| !value.is_null());
+    facts.values_mut().for_each(bearable);
     facts.retain(|name, value| {
         let Some(words) = misread(name, value) else { return true };
         report.notes.push(format!("{}: its `{name}` is left out: it is not {words}", shown(folder, root)));
         false
     });
-    let mut run = Run::of(id, facts)?;
+    let run = Run::of(id, facts)?;
     let source = run.scenario(sources, scored_name.as_deref());
     match source {
         None => report.notes.push(format!("{}: no scenario is about `{}`", shown(folder, root), run.repo)),
@@ -310,37 +432,19 @@ fn run(
         )),
         Some(_) => {}
     }
-    let task = source.map_or_else(|| slug(&run.repo), |source| source.task.clone());
-    let repo = slug(&run.repo);
-    let mut replicate = run.replicate;
-    let cell = |replicate| (run.arm.clone(), task.clone(), repo.clone(), run.model.clone(), replicate);
-    while !cells.insert(cell(replicate)) {
-        replicate += 1;
-    }
-    if replicate != run.replicate {
-        report.notes.push(format!(
-            "{}: another run is of its arm, task and replicate {}; it is replicate {replicate} here",
-            shown(folder, root),
-            run.replicate
-        ));
-    }
-    doc.element(&["answer"]);
-    doc.pair("id", id).pair("arm", run.arm.clone()).pair("task", task.as_str());
-    if replicate > 1 {
-        doc.pair("replicate", replicate);
-    }
-    doc.pair("repo", repo.as_str()).pair("model", run.model.clone()).pair("dialect", "claude");
-    doc.pair("digest", Digest::of(&transcript).hex());
-    doc.pair("judgement-digest", judgement.as_ref().map(|bytes| Digest::of(bytes).hex()));
-    doc.pair("origin", format!("{}/transcript.json", shown(folder, root)));
-    doc.pair("facts", Value::Object(std::mem::take(&mut run.facts)));
+    let task = source.map(|source| source.task.clone());
     report.answers += 1;
     report.judgements += usize::from(judgement.is_some());
-    Ok(())
+    Ok(Answer {
+        id: id.to_owned(),
+        task: task.unwrap_or_else(|| ours(&run.repo)),
+        replicate: 1,
+        transcript: Digest::of(&transcript),
+        judgement: judgement.as_ref().map(|bytes| Digest::of(bytes)),
+        origin: format!("{}/transcript.json", shown(folder, root)),
+        run,
+    })
 }
-
-/// What tells answers apart: arm, task, repository, model, replicate.
-type Cell = (String, String, String, Option<String>, u32);
 
 /// The files of a run that are there, each where its links lead.
 fn kept(id: String, folder: &Path, root: &Path) -> Kept {
@@ -361,7 +465,8 @@ fn kept(id: String, folder: &Path, root: &Path) -> Kept {
 struct Run {
     arm: String,
     repo: String,
-    replicate: u32,
+    /// Its number, where its folder says one.
+    number: Option<u32>,
     model: Option<String>,
     home: String,
     facts: Map<String, Value>,
@@ -371,7 +476,8 @@ impl Run {
     fn of(id: &str, mut facts: Map<String, Value>) -> Result<Self, String> {
         let parts: Vec<&str> = id.split('/').collect();
         let text = |name: &str| facts.get(name).and_then(Value::as_str).map(str::to_owned);
-        let numbered = parts.last().and_then(|last| last.strip_prefix("run-")).and_then(|n| n.parse().ok());
+        let numbered = parts.last().and_then(|last| last.strip_prefix("run-"));
+        let numbered: Option<u32> = numbered.and_then(|n| n.parse().ok());
         let inner = if numbered.is_some() { &parts[..parts.len() - 1] } else { &parts[..] };
         let [before @ .., tool, repo] = inner else {
             return Err("its folder is not TOOL/REPO or TOOL/REPO/run-N".to_owned());
@@ -382,8 +488,8 @@ impl Run {
         // Below a vertical the folders of models come first.
         let model_folder = before.get(1).copied();
         let arm = match model_folder {
-            Some(model) => format!("{}-{}", slug(&tool), slug(model)),
-            None => slug(&tool),
+            Some(model) => format!("{}-{}", ours(&tool), ours(model)),
+            None => ours(&tool),
         };
         let model = text("model").or_else(|| model_folder.map(str::to_owned));
         if let Some(commit) = text("repo_commit")
@@ -394,7 +500,8 @@ impl Run {
         let server = if tool == "baseline" { json!(false) } else { json!(tool) };
         facts.insert("server".to_owned(), server);
         facts.insert("repo".to_owned(), json!(repo));
-        Ok(Self { arm, repo, replicate: numbered.unwrap_or(1), model, home, facts })
+        facts.insert("tool".to_owned(), json!(tool));
+        Ok(Self { arm, repo, number: numbered.filter(|number| *number > 0), model, home, facts })
     }
 
     /// The scenario that the run is about: by its name as far as anything says it, the nearest by place.
