@@ -100,11 +100,16 @@ const FACTS: [Fact; 8] = [
     ("scenario", Value::is_string, "a text"),
     ("wall_time_seconds", is_amount, "a number of seconds that is not below 0"),
     ("server", is_server, "a server's name, or false for none"),
-    ("overhead", Value::is_object, "a table"),
+    ("overhead", is_table, "a table, or one written out as JSON"),
 ];
 
 fn is_amount(value: &Value) -> bool {
     value.as_f64().is_some_and(|number| number.is_finite() && number >= 0.0)
+}
+
+fn is_table(value: &Value) -> bool {
+    let written = |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|value| value.is_object());
+    value.is_object() || value.as_str().is_some_and(written)
 }
 
 fn is_server(value: &Value) -> bool {
