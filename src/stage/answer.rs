@@ -1,5 +1,7 @@
 //! Reading a session's transcript, and grading and judging what it says.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::{Artifact, Failure, Input, Job};
@@ -8,9 +10,10 @@ use crate::artifact::transcript::{Dialect, Transcript};
 use crate::artifact::{self, AnswerRow, CallTiming, Claims, Recorded, SessionState, Timing, part};
 use crate::corpus::Corpus;
 use crate::digest::Digest;
+use crate::fsio::tree::Node;
 use crate::grade::answer::{self, Inputs};
 use crate::grade::citation::View;
-use crate::grade::sense::citations::Checkout;
+use crate::grade::sense::citations::{Checkout, folders, follow};
 use crate::grade::validity::{self, Expected};
 use crate::manifest::axis;
 use crate::manifest::pipeline::{Cause, Profile};
@@ -292,15 +295,28 @@ pub(super) fn grade(
 struct Files<'a> {
     corpus: &'a Corpus,
     paths: Vec<String>,
+    links: BTreeMap<&'a str, &'a str>,
     root: Option<String>,
 }
 
 impl<'a> Files<'a> {
     fn new(corpus: &'a Corpus, root: Option<String>) -> Self {
-        let is_file =
-            |entry: &&crate::fsio::tree::Entry| !matches!(entry.node, crate::fsio::tree::Node::Link(_));
-        let paths = corpus.tree.entries.iter().filter(is_file).map(|entry| entry.path.clone()).collect();
-        Self { corpus, paths, root }
+        let entries = || corpus.tree.entries.iter();
+        let links: BTreeMap<&str, &str> = entries()
+            .filter_map(|entry| match &entry.node {
+                Node::Link(target) => Some((entry.path.as_str(), target.as_str())),
+                Node::File { .. } => None,
+            })
+            .collect();
+        let folders = folders(entries().map(|entry| entry.path.as_str()));
+        // A link to a folder is one; all others are listed among the files, also those that lead nowhere.
+        let is_folder = |path: &str| {
+            links.contains_key(path)
+                && follow(path, &folders, |path| links.get(path).copied())
+                    .is_some_and(|end| folders.contains(end.as_str()))
+        };
+        let paths = entries().map(|entry| &entry.path).filter(|path| !is_folder(path)).cloned().collect();
+        Self { corpus, paths, links, root }
     }
 }
 
@@ -309,7 +325,14 @@ impl Checkout for Files<'_> {
         &self.paths
     }
 
+    fn link(&self, path: &str) -> Option<&str> {
+        self.links.get(path).copied()
+    }
+
     fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        if self.links.contains_key(path) {
+            return None;
+        }
         // Only what the tree lists as a file is opened.
         self.paths.binary_search_by(|known| known.as_str().cmp(path)).ok()?;
         crate::fsio::read_limited(&self.corpus.path.join(path), LARGEST).ok()

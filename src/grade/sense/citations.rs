@@ -109,10 +109,18 @@ pub struct Verdict {
     pub path: Option<String>,
 }
 
+/// Most links on the way to one file, as systems have it.
+const MOST_LINKS: usize = 40;
+
 /// A checkout as the reference sees it.
 pub trait Checkout {
-    /// All its files but links, relative paths with `/`, in bytewise order.
+    /// All its files and links, but those to folders: relative paths with `/`, in bytewise order.
     fn files(&self) -> &[String];
+    /// What a link says, where the path is one.
+    fn link(&self, path: &str) -> Option<&str> {
+        let _ = path;
+        None
+    }
     /// A file's bytes; none when it can't be read.
     fn bytes(&self, path: &str) -> Option<Vec<u8>>;
     /// The folder's absolute path as the agent saw it, or that of a folder in it.
@@ -158,15 +166,7 @@ impl<'a> Checker<'a> {
             paths.sort_by(|a, b| walked(a, b));
         }
         let all = checkout.files().iter().map(String::as_str).collect();
-        let mut folders = HashSet::from([""]);
-        for path in checkout.files() {
-            let mut folder = path.as_str();
-            while let Some((above, _)) = folder.rsplit_once('/')
-                && folders.insert(above)
-            {
-                folder = above;
-            }
-        }
+        let folders = folders(checkout.files().iter().map(String::as_str));
         Self { checkout, all, folders, by_name, homes: Vec::new(), texts: BTreeMap::new() }
     }
 
@@ -288,31 +288,67 @@ impl<'a> Checker<'a> {
     /// The file to which a relative path leads without leaving the root; the folders on its way must be
     /// there.
     fn plain(&self, path: &str) -> Option<String> {
-        let mut out = String::new();
-        for part in path.split('/') {
-            match part {
-                "" | "." => {}
-                _ if !self.folders.contains(out.as_str()) => return None,
-                ".." if out.is_empty() => return None,
-                ".." => out.truncate(out.rfind('/').unwrap_or_default()),
-                part => {
-                    if !out.is_empty() {
-                        out.push('/');
-                    }
-                    out.push_str(part);
-                }
-            }
-        }
-        self.all.contains(out.as_str()).then_some(out)
+        let found = follow(path, &self.folders, |path| self.checkout.link(path))?;
+        self.all.contains(found.as_str()).then_some(found)
     }
 
     fn lines(&mut self, path: &str) -> Option<&Lines> {
         if !self.texts.contains_key(path) {
-            let lines = self.checkout.bytes(path).map(|bytes| Lines::new(&bytes));
+            let real = self.plain(path);
+            let lines = real.and_then(|real| self.checkout.bytes(&real)).map(|bytes| Lines::new(&bytes));
             self.texts.insert(path.to_owned(), lines);
         }
         self.texts.get(path)?.as_ref()
     }
+}
+
+/// The folders that files lie in; the root's name is empty.
+pub fn folders<'p>(files: impl Iterator<Item = &'p str>) -> HashSet<&'p str> {
+    let mut out = HashSet::from([""]);
+    for mut path in files {
+        while let Some((above, _)) = path.rsplit_once('/')
+            && out.insert(above)
+        {
+            path = above;
+        }
+    }
+    out
+}
+
+/// Where a relative path leads without leaving the root, links followed; the folders on its way must be
+/// there, what it ends at need not.
+pub fn follow<'l>(
+    path: &str,
+    folders: &HashSet<&str>,
+    link: impl Fn(&str) -> Option<&'l str>,
+) -> Option<String> {
+    let mut out = String::new();
+    let mut links = 0;
+    let mut rest: Vec<&str> = path.split('/').rev().collect();
+    while let Some(part) = rest.pop() {
+        match part {
+            "" | "." => {}
+            _ if !folders.contains(out.as_str()) => return None,
+            ".." if out.is_empty() => return None,
+            ".." => out.truncate(out.rfind('/').unwrap_or_default()),
+            part => {
+                let above = out.len();
+                if !out.is_empty() {
+                    out.push('/');
+                }
+                out.push_str(part);
+                if let Some(target) = link(&out) {
+                    links += 1;
+                    if links > MOST_LINKS || target.starts_with('/') {
+                        return None;
+                    }
+                    out.truncate(above);
+                    rest.extend(target.split('/').rev());
+                }
+            }
+        }
+    }
+    Some(out)
 }
 
 impl Lines {
@@ -464,6 +500,35 @@ mod tests {
             assert_eq!(found[0].0, expected, "{root:?} {path}: {}", found[0].1);
             let in_full = format!("line 2 in {path} (file has 2 lines)");
             assert!(expected == Status::Unresolved || found[0].1 == in_full, "{}", found[0].1);
+        }
+    }
+
+    #[test]
+    fn links_lead_where_a_disk_leads_them_but_not_out() {
+        let links = [
+            ("a/up", "../b/x.py"),
+            ("folder", "b"),
+            ("again", "folder/./deep/../x.py"),
+            ("out", "../secret"),
+            ("root", "/etc/passwd"),
+            ("round", "round"),
+            ("nowhere", "b/none"),
+        ];
+        let folders = folders(["a/up", "b/x.py", "b/deep/y.py", "folder"].into_iter());
+        let link = |path: &str| links.iter().find(|(from, _)| *from == path).map(|(_, to)| *to);
+        for (path, end) in [
+            ("a/up", Some("b/x.py")),
+            ("folder/x.py", Some("b/x.py")),
+            ("folder/deep/y.py", Some("b/deep/y.py")),
+            ("again", Some("b/x.py")),
+            ("b/x.py", Some("b/x.py")),
+            ("nowhere", Some("b/none")),
+            ("out", None),
+            ("root", None),
+            ("round", None),
+            ("b/x.py/more", None),
+        ] {
+            assert_eq!(follow(path, &folders, link).as_deref(), end, "{path}");
         }
     }
 
