@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use proofline::fsio;
 use proofline::import::rag_bench::{ImportError, import};
+use proofline::import::writing::LIST;
 use proofline::manifest;
 use proofline::manifest::dataset::{QuestionKind, QuestionSet, Repos};
 use proofline::manifest::server::{Server, Transport};
@@ -76,7 +77,7 @@ fn the_public_set_arrives_whole() {
 /// Holds that all imported files pass the manifests' own checks; their number.
 fn clean(into: &Path) -> usize {
     let mut count = 0;
-    for path in fsio::tree::list(into).unwrap() {
+    for path in fsio::tree::list(into).unwrap().into_iter().filter(|path| path != LIST) {
         let bytes = fsio::read(&into.join(&path)).unwrap();
         let found = match path.as_str() {
             "repos.toml" => manifest::load::repos(&path, &bytes).diagnostics,

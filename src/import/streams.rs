@@ -34,6 +34,8 @@ pub struct Names {
 pub struct Report {
     /// Files of each answer.
     pub kept: Vec<Kept>,
+    /// What was done in another way than one may expect.
+    pub notes: Vec<String>,
     /// What could not be read.
     pub problems: Vec<String>,
 }
@@ -68,8 +70,8 @@ fn tried(problems: &[String]) -> String {
     }
 }
 
-/// Imports the sessions of an agent below `path` into `into/recording.toml`; one that is there with
-/// other content is overwritten only with `replace`.
+/// Imports the sessions of an agent below `path` into `into/recording.toml`; one that somebody has
+/// changed is overwritten only with `replace`.
 ///
 /// # Errors
 /// When there are none, or it can't be written.
@@ -107,7 +109,7 @@ pub fn import(
     super::check_recording(doc.text()).map_err(ImportError::Invalid)?;
     let mut files = Files::default();
     files.add("recording.toml", doc.text());
-    files.write(into, replace)?;
+    files.write(into, replace, &mut report.notes)?;
     Ok(report)
 }
 

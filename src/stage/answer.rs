@@ -312,7 +312,7 @@ impl<'a> Files<'a> {
         // A link to a folder is one; all others are listed among the files, also those that lead nowhere.
         let is_folder = |path: &str| {
             links.contains_key(path)
-                && follow(path, &folders, |path| links.get(path).copied())
+                && follow(path, |path| folders.contains(path), |path| links.get(path).copied())
                     .is_some_and(|end| folders.contains(end.as_str()))
         };
         let paths = entries().map(|entry| &entry.path).filter(|path| !is_folder(path)).cloned().collect();

@@ -37,7 +37,7 @@ pub(in crate::cli) fn streams(
         let ids: Vec<&String> = report.kept.iter().map(|kept| &kept.id).collect();
         out.json(&json!({
             "written": [shown.join("recording.toml").display().to_string()], "answers": ids,
-            "problems": report.problems, "next": next, "exit": exit
+            "notes": report.notes, "problems": report.problems, "next": next, "exit": exit
         }));
         return Ok(exit);
     }
@@ -46,6 +46,9 @@ pub(in crate::cli) fn streams(
         report.kept.len(),
         shown.join("recording.toml").display()
     ));
+    for note in &report.notes {
+        out.data(&format!("note: {note}\n"));
+    }
     for problem in &report.problems {
         out.say(&format!("error: {problem}"));
     }

@@ -288,7 +288,7 @@ impl<'a> Checker<'a> {
     /// The file to which a relative path leads without leaving the root; the folders on its way must be
     /// there.
     fn plain(&self, path: &str) -> Option<String> {
-        let found = follow(path, &self.folders, |path| self.checkout.link(path))?;
+        let found = follow(path, |path| self.folders.contains(path), |path| self.checkout.link(path))?;
         self.all.contains(found.as_str()).then_some(found)
     }
 
@@ -319,7 +319,7 @@ pub fn folders<'p>(files: impl Iterator<Item = &'p str>) -> HashSet<&'p str> {
 /// there, what it ends at need not.
 pub fn follow<'l>(
     path: &str,
-    folders: &HashSet<&str>,
+    is_folder: impl Fn(&str) -> bool,
     link: impl Fn(&str) -> Option<&'l str>,
 ) -> Option<String> {
     let mut out = String::new();
@@ -328,7 +328,7 @@ pub fn follow<'l>(
     while let Some(part) = rest.pop() {
         match part {
             "" | "." => {}
-            _ if !folders.contains(out.as_str()) => return None,
+            _ if !is_folder(&out) => return None,
             ".." if out.is_empty() => return None,
             ".." => out.truncate(out.rfind('/').unwrap_or_default()),
             part => {
@@ -528,7 +528,7 @@ mod tests {
             ("round", None),
             ("b/x.py/more", None),
         ] {
-            assert_eq!(follow(path, &folders, link).as_deref(), end, "{path}");
+            assert_eq!(follow(path, |path| folders.contains(path), link).as_deref(), end, "{path}");
         }
     }
 

@@ -139,7 +139,7 @@ pub fn import_over(path: &Path, into: &Path, replace: bool) -> Result<Report, Im
     for (file, text) in out {
         files.add(file, text);
     }
-    report.written = files.write(into, replace)?;
+    report.written = files.write(into, replace, &mut report.notes)?;
     report.problems.sort();
     Ok(report)
 }

@@ -93,7 +93,7 @@ pub const FOLDER: &str = "folder";
 /// Further files of a run that are kept.
 const FILES: [&str; 4] = ["run_meta.json", "scored.json", "onboarding-overhead.json", "channels.json"];
 
-/// Imports the folder `path` into `into`. Files that are there with other content are overwritten only
+/// Imports the folder `path` into `into`. Files that somebody has changed are overwritten only
 /// with `replace`; links are followed as far as they stay in `path`.
 ///
 /// # Errors
@@ -138,7 +138,7 @@ pub fn import(path: &Path, into: &Path, replace: bool) -> Result<Report, ImportE
     super::super::check_recording(doc.text()).map_err(ImportError::Invalid)?;
     held_out(path, &mut files, &mut report);
     files.add("recording.toml", doc.text());
-    report.written = files.write(into, replace)?;
+    report.written = files.write(into, replace, &mut report.notes)?;
     Ok(report)
 }
 
