@@ -98,6 +98,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--citations", type=int, default=50_000)
     asked = parser.parse_args()
+    asked.sense = asked.sense and os.path.abspath(asked.sense)
     facts = measure.machine()
     bench = program()
     print("Machine: {cpu}, {processors} processors, kernel {kernel}; load before the run {load}.\n".format(**facts))

@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 
 use super::EngineError;
 use super::executor::{Ended, Place, Stop};
-use super::run::{Dispatcher, GROUP, MANY_ENDED};
+use super::run::{Dispatcher, GROUP, MANY_ENDED, MOST_HELD};
 use super::table::Status;
 use crate::digest::Digest;
 use crate::event::Event;
@@ -19,6 +19,8 @@ use crate::store::{Outcome, Published, Record, StoreError};
 pub(super) struct Publishing {
     task: JoinHandle<Result<Vec<Published>, StoreError>>,
     nodes: Vec<(usize, u64)>,
+    /// Bytes of its results.
+    held: usize,
 }
 
 impl Dispatcher<'_> {
@@ -71,6 +73,7 @@ impl Dispatcher<'_> {
     pub(super) fn publish(&mut self) {
         let due = self.schedule.running() == 0
             || self.ended.len() >= MANY_ENDED
+            || self.held >= MOST_HELD
             || self.ended_since.elapsed() >= GROUP;
         if self.ended.is_empty() || self.publishing.is_some() || !due {
             return;
@@ -93,11 +96,12 @@ impl Dispatcher<'_> {
             drop(kept);
             published
         });
-        self.publishing = Some(Publishing { task, nodes });
+        self.publishing = Some(Publishing { task, nodes, held: self.held });
     }
 
     pub(super) fn finish_all(&mut self, published: Vec<Published>) -> Result<(), EngineError> {
-        let nodes = self.publishing.take().map(|p| p.nodes).unwrap_or_default();
+        let (nodes, held) = self.publishing.take().map(|p| (p.nodes, p.held)).unwrap_or_default();
+        self.held -= held;
         for ((node, wall_ms), published) in nodes.into_iter().zip(published) {
             if published.fenced {
                 let id = self.table.id(node);

@@ -31,7 +31,7 @@ use crate::process::Supervisors;
 use crate::stage::Job;
 use crate::store::journal::JournalWriter;
 use crate::store::ledger::Caps;
-use crate::store::{Outcome, Record, Store};
+use crate::store::{Outcome, Publication, Record, Store};
 
 /// Pause between two looks at what other runs have done.
 const ABROAD: Duration = Duration::from_millis(50);
@@ -39,6 +39,8 @@ const ABROAD: Duration = Duration::from_millis(50);
 pub(super) const GROUP: Duration = Duration::from_millis(20);
 /// So many are published although more may soon end.
 pub(super) const MANY_ENDED: usize = 32;
+/// No node is started while results of so many bytes wait for their publication.
+pub(super) const MOST_HELD: usize = 8 << 20;
 /// How long an event may take to be seen by others.
 const SOON: Duration = Duration::from_millis(20);
 /// Pause between two signs of life.
@@ -138,6 +140,7 @@ pub async fn run(
         counts: Counts::default(),
         ended: Vec::new(),
         ended_since: Stopwatch::start(),
+        held: 0,
         halted: false,
     };
     dispatcher.go(receive).await
@@ -183,6 +186,8 @@ pub(super) struct Dispatcher<'a> {
     pub(super) ended: Vec<Ended>,
     /// Since when there are some.
     pub(super) ended_since: Stopwatch,
+    /// Bytes of results that are not published yet.
+    pub(super) held: usize,
     /// Nothing more is taken: a failure without `keep_going`, or a signal.
     pub(super) halted: bool,
 }
@@ -275,13 +280,14 @@ impl Dispatcher<'_> {
                 if self.ended.is_empty() {
                     self.ended_since = Stopwatch::start();
                 }
+                self.held += ended.result.as_ref().map_or(0, Publication::held);
                 self.ended.push(*ended);
             }
         }
     }
 
     fn start_nodes(&mut self) -> Result<(), EngineError> {
-        while !self.halted {
+        while !self.halted && self.held < MOST_HELD {
             let pipeline = Arc::clone(&self.table.pipeline);
             let graph = &self.table.graph;
             let Some(node) = self.schedule.next(|n| Wants::of(&pipeline.stages[graph.stage(n)])) else {

@@ -125,6 +125,19 @@ pub struct Publication {
     pub ledger: Option<ledger::Entry>,
 }
 
+impl Publication {
+    /// Bytes of it that are held in memory.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        let of = |part: &(String, PartContent)| match &part.1 {
+            PartContent::Bytes(bytes) => bytes.len(),
+            PartContent::Shared(shared) => shared.bytes.len(),
+            PartContent::File(_) | PartContent::Tree(_) => 0,
+        };
+        self.recipe.len() + self.parts.iter().map(of).sum::<usize>()
+    }
+}
+
 /// Content of a part.
 #[derive(Clone, Debug)]
 pub enum PartContent {
