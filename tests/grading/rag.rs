@@ -1,23 +1,10 @@
 //! Runs of the rag-bench family: imported, graded by its rules, graded anew with a mended ground truth.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::Place;
-
-fn oracle() -> Option<PathBuf> {
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let folder = shared.join("oracle/rag-bench");
-    if folder.is_dir() {
-        return Some(folder.canonicalize().unwrap());
-    }
-    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-    assert!(!(in_ci && shared.exists()), "{} is missing", folder.display());
-    println!("skipped: no oracle");
-    None
-}
+use super::{Place, oracle};
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_else(|| panic!("no {name} in {value}"))
@@ -31,7 +18,7 @@ fn mean(rows: &[&Value], column: &str) -> f64 {
 
 #[test]
 fn the_published_agent_run_gives_its_pairs() {
-    let Some(oracle) = oracle() else { return };
+    let Some(oracle) = oracle("rag-bench") else { return };
     let place = Place::new();
     let file = oracle.join("agent_ab_express_v3.json");
     let published: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
@@ -109,7 +96,7 @@ fn the_published_agent_run_gives_its_pairs() {
 
 #[test]
 fn the_published_retrieval_run_gives_its_hits() {
-    let Some(oracle) = oracle() else { return };
+    let Some(oracle) = oracle("rag-bench") else { return };
     let place = Place::new();
     let said = place.ok(&["import", "rag-bench", oracle.to_str().unwrap(), "--json"]).json();
     assert_eq!([&said["runs"], &said["answers"], &said["questions"]], [2, 160, 135]);

@@ -1,23 +1,11 @@
 //! Published runs of the Sense benchmark: imported, graded by its rules, written out again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
-use super::Place;
-
-fn oracle() -> Option<PathBuf> {
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let folder = shared.join("oracle/sense-bench");
-    if folder.is_dir() {
-        return Some(folder.canonicalize().unwrap());
-    }
-    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-    assert!(!(in_ci && shared.exists()), "{} is missing", folder.display());
-    println!("skipped: no oracle");
-    None
-}
+use super::{Place, oracle};
 
 fn json(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
@@ -80,7 +68,7 @@ fn compare(path: &str, published: &Value, ours: &Value, checks: &mut usize) {
 
 #[test]
 fn every_published_score_comes_out_to_the_last_digit() {
-    let Some(folder) = oracle() else { return };
+    let Some(folder) = oracle("sense-bench") else { return };
     let place = Place::new();
     let said = place.ok(&["import", "sense", folder.to_str().unwrap()]);
     assert!(said.out.contains("23 answers, 15 of them judged"), "{}", said.out);
@@ -119,7 +107,7 @@ fn every_published_score_comes_out_to_the_last_digit() {
 
 #[test]
 fn sessions_that_were_not_what_they_claim_are_told_apart() {
-    let Some(folder) = oracle() else { return };
+    let Some(folder) = oracle("sense-bench") else { return };
     let place = Place::new();
     place.ok(&["import", "sense", folder.to_str().unwrap()]);
     place.go(&["run", "regrade", "--set", "profile=sense"]);
@@ -147,7 +135,7 @@ fn sessions_that_were_not_what_they_claim_are_told_apart() {
 
 #[test]
 fn an_import_keeps_the_original_bytes_and_can_be_repeated() {
-    let Some(folder) = oracle() else { return };
+    let Some(folder) = oracle("sense-bench") else { return };
     let place = Place::new();
     place.ok(&["import", "sense", folder.to_str().unwrap()]);
     place.ok(&["import", "sense", folder.to_str().unwrap()]);
@@ -185,7 +173,7 @@ fn said_of(detail: &Value) -> Option<(String, usize, Option<String>)> {
 /// numbers of lines, words. Over files that are so, each verdict must be the published one.
 #[test]
 fn over_files_as_the_verdicts_describe_them_the_verdicts_are_equal() {
-    let Some(folder) = oracle() else { return };
+    let Some(folder) = oracle("sense-bench") else { return };
     let results = folder.join("results");
     let mut all = Vec::new();
     runs(&results, "", &mut all);
